@@ -1,0 +1,217 @@
+/* The verifier: runs after parsing and after each pass. */
+
+#include "ir/ir.h"
+#include "ir/rule.h"
+
+#include <string.h>
+
+struct verifier {
+	const struct st_module *module;
+	int faults;
+	uint32_t *last_reader; /* of each state in this entry, node or none */
+	uint32_t *writer;      /* of each state: output index + 1 */
+};
+
+static void
+fault(struct verifier *v, uint32_t loc, const char *op, const char *what)
+{
+	v->faults++;
+	st_error(v->module->diag, ST_EINPUT, st_module_loc_at(v->module, loc),
+		 "%s: %s", op, what);
+}
+
+static const char *
+print_types(const struct st_module *m, const struct st_type *type)
+{
+	struct st_buffer out;
+
+	st_buffer_init(&out, m->arena);
+	st_type_print(&out, type, &m->mesh, m->names);
+	return out.text;
+}
+
+static void
+check_attrs(struct verifier *v, const struct st_node *node)
+{
+	const struct st_module *m = v->module;
+	const char *name = st_ops[node->op].name;
+	int last = -1;
+
+	for (int key = 0; key < ST_KEY_COUNT; key++)
+		if (st_op_needs(node->op, key) && !st_node_attr(m, node, key)) {
+			v->faults++;
+			st_error(m->diag, ST_EINPUT,
+				 st_module_loc_at(m, node->loc),
+				 "%s: attribute '%s' is missing", name,
+				 st_key_name(key));
+		}
+	for (uint32_t i = 0; i < node->attrs; i++) {
+		int key = m->attrs.at[node->first_attr + i].key;
+		int place = st_op_key_place(node->op, key);
+
+		if (place <= last) {
+			fault(v, node->loc, name,
+			      "attributes are not in the order of the op's "
+			      "row");
+			return;
+		}
+		last = place;
+	}
+}
+
+/* Operands come from states, or from this entry and earlier. */
+static int
+check_operands(struct verifier *v, const struct st_node *node, uint32_t index)
+{
+	const struct st_module *m = v->module;
+	const struct st_entry *entry = &m->entries.at[node->entry];
+
+	for (uint32_t i = 0; i < node->operands; i++) {
+		uint32_t ref = st_node_operand(m, node, i);
+		const struct st_value *value;
+
+		if (ref >= m->values.count || ref >= node->first_result) {
+			fault(v, node->loc, st_ops[node->op].name,
+			      "an operand is not defined before its use");
+			return 0;
+		}
+		value = &m->values.at[ref];
+		if (value->kind == ST_VALUE_STATE)
+			v->last_reader[ref] = index;
+		else if (ref < entry->first_input) {
+			fault(v, node->loc, st_ops[node->op].name,
+			      "an operand belongs to another entry");
+			return 0;
+		}
+	}
+	return 1;
+}
+
+static void
+check_types(struct verifier *v, const struct st_node *node)
+{
+	const struct st_module *m = v->module;
+	struct st_type stated[ST_MAX_RESULTS], found[ST_MAX_RESULTS];
+	struct st_node_view view = {
+		.op = node->op,
+		.operands = &m->refs.at[node->first_operand],
+		.operand_count = node->operands,
+		.attrs = &m->attrs.at[node->first_attr],
+		.attr_count = node->attrs,
+		.stated = stated,
+		.loc = st_module_loc_at(m, node->loc),
+	};
+
+	memset(found, 0, sizeof(found));
+	for (int i = 0; i < node->results; i++)
+		stated[i] = *st_value_type(m, node->first_result + (uint32_t)i);
+	if (st_infer(m, &view, found) != ST_OK) {
+		v->faults++;
+		return;
+	}
+	for (int i = 0; i < node->results; i++) {
+		if (st_type_equal(&stated[i], &found[i]))
+			continue;
+		v->faults++;
+		st_error(m->diag, ST_EINPUT, view.loc,
+			 "%s: result %d is %s, but the operands make it %s",
+			 st_ops[node->op].name, i + 1,
+			 print_types(m, &stated[i]), print_types(m, &found[i]));
+	}
+}
+
+static void
+check_output(struct verifier *v, const struct st_entry *entry,
+	     uint32_t index)
+{
+	const struct st_module *m = v->module;
+	const struct st_output *output = &m->outputs.at[index];
+	const struct st_value *value = &m->values.at[output->value];
+	struct st_type have = m->types.at[value->type], want;
+	uint32_t target, loc = entry->loc;
+
+	if (output->state == ST_NONE)
+		return;
+	target = m->states.at[output->state].value;
+	want = *st_value_type(m, target);
+	if (value->node == ST_NONE) {
+		v->faults++;
+		st_error(m->diag, ST_EINPUT, st_module_loc_at(m, loc),
+			 "ret: '%%%s' is made by no node, so it cannot take "
+			 "the place of '%%%s'",
+			 st_value_name(m, output->value),
+			 st_value_name(m, target));
+		return;
+	}
+	loc = m->nodes.at[value->node].loc;
+	if (m->form == ST_LOGICAL)
+		want = st_type_whole(&want);
+	if (!st_type_equal(&have, &want)) {
+		v->faults++;
+		st_error(m->diag, ST_EINPUT, st_module_loc_at(m, loc),
+			 "ret: '%%%s' is %s, the state '%%%s' is %s",
+			 st_value_name(m, output->value),
+			 print_types(m, &have), st_value_name(m, target),
+			 print_types(m, &want));
+	}
+	if (v->writer[output->state]) {
+		v->faults++;
+		st_error(m->diag, ST_EINPUT, st_module_loc_at(m, loc),
+			 "ret: '%%%s' is written twice",
+			 st_value_name(m, target));
+	}
+	v->writer[output->state] = index + 1;
+	if (v->last_reader[target] != ST_NONE &&
+	    v->last_reader[target] > value->node) {
+		const struct st_node *reader =
+			&m->nodes.at[v->last_reader[target]];
+
+		v->faults++;
+		st_error(m->diag, ST_EINPUT,
+			 st_module_loc_at(m, reader->loc),
+			 "%s reads '%%%s' after '%%%s' has taken its place",
+			 st_ops[reader->op].name, st_value_name(m, target),
+			 st_value_name(m, output->value));
+	}
+}
+
+static void
+check_entry(struct verifier *v, const struct st_entry *entry)
+{
+	const struct st_module *m = v->module;
+
+	for (size_t i = 0; i < m->states.count; i++) {
+		v->last_reader[i] = ST_NONE;
+		v->writer[i] = 0;
+	}
+	for (uint32_t i = 0; i < entry->nodes; i++) {
+		uint32_t index = entry->first_node + i;
+		const struct st_node *node = &m->nodes.at[index];
+
+		if (v->faults >= ST_MAX_FAULTS)
+			return;
+		check_attrs(v, node);
+		if (!v->faults && check_operands(v, node, index))
+			check_types(v, node);
+	}
+	for (uint32_t i = 0; i < entry->outputs; i++)
+		check_output(v, entry, entry->first_output + i);
+}
+
+enum st_status
+st_verify(const struct st_module *module)
+{
+	struct verifier v = {.module = module};
+	size_t states = module->states.count + 1;
+
+	if (module->arena->failed)
+		return st_error_memory(module->diag);
+	v.last_reader = st_arena_array(module->arena, states,
+				       sizeof(*v.last_reader));
+	v.writer = st_arena_array(module->arena, states, sizeof(*v.writer));
+	if (!v.last_reader || !v.writer)
+		return st_error_memory(module->diag);
+	for (size_t i = 0; i < module->entries.count; i++)
+		check_entry(&v, &module->entries.at[i]);
+	return v.faults ? ST_EINPUT : ST_OK;
+}
