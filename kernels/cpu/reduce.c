@@ -1,7 +1,7 @@
 /* Element-wise reduction over ranks, in the order of the ranks. */
 
 #include "kernels/cpu/bf16.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vector.h"
 
 /* Tiles: the accumulator stays in the nearest cache while each input is read
  * once, and out is written only after every input of the tile was read. */
@@ -44,7 +44,7 @@ DEFINE_REDUCE(reduce_bf16, uint16_t, float, bf16_to_float, bf16_from_float)
 DEFINE_REDUCE(reduce_i32, int32_t, int64_t, SAME, WRAP)
 
 int
-st_cpu_reduce(int dtype, int reduction, void *out, const void *const *in,
+FAST(reduce)(int dtype, int reduction, void *out, const void *const *in,
 	      int n, size_t count)
 {
 	void (*tile)(int, void *, const void *const *, int, size_t, size_t);

@@ -30,6 +30,15 @@ ref_of(const struct st_kernel *k, int i)
 	return x;
 }
 
+/* One in the dtype of accumulation: f32 beside bf16 tensors. */
+static inline struct ref
+ref_wide(const struct st_kernel *k, int i)
+{
+	struct ref x = {k->ptr[i], k->dtype == ST_F64 ? ST_F64 : ST_F32};
+
+	return x;
+}
+
 /* The same tensor, seen from element n on. */
 static inline struct ref
 ref_from(struct ref x, int64_t n)

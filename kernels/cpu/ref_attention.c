@@ -232,7 +232,7 @@ st_ref_attention(const struct st_kernel *k)
 {
 	struct attention n = {
 		.a = &k->attention, .q = ref_of(k, 0), .k = ref_of(k, 1),
-		.v = ref_of(k, 2), .o = ref_of(k, 3), .lse = ref_of(k, 4),
+		.v = ref_of(k, 2), .o = ref_of(k, 3), .lse = ref_wide(k, 4),
 	};
 
 	return forward(&n);
@@ -243,7 +243,7 @@ st_ref_attention_grad(const struct st_kernel *k)
 {
 	struct attention n = {
 		.a = &k->attention, .q = ref_of(k, 0), .k = ref_of(k, 1),
-		.v = ref_of(k, 2), .o = ref_of(k, 3), .lse = ref_of(k, 4),
+		.v = ref_of(k, 2), .o = ref_of(k, 3), .lse = ref_wide(k, 4),
 		.dout = ref_of(k, 5), .dq = ref_of(k, 6), .dk = ref_of(k, 7),
 		.dv = ref_of(k, 8),
 	};
@@ -274,7 +274,7 @@ st_ref_attention_qkv(const struct st_kernel *k)
 	struct attention n = {
 		.a = &k->attention, .q = ref_of(k, 0), .k = joint_key(k, 0),
 		.v = joint_value(k, 0), .o = ref_of(k, 1),
-		.lse = ref_of(k, 2),
+		.lse = ref_wide(k, 2),
 	};
 
 	return forward(&n);
@@ -286,7 +286,7 @@ st_ref_attention_qkv_grad(const struct st_kernel *k)
 	struct attention n = {
 		.a = &k->attention, .q = ref_of(k, 0), .k = joint_key(k, 0),
 		.v = joint_value(k, 0), .o = ref_of(k, 1),
-		.lse = ref_of(k, 2), .dout = ref_of(k, 3),
+		.lse = ref_wide(k, 2), .dout = ref_of(k, 3),
 		.dq = ref_of(k, 4), .dk = joint_key(k, 4),
 		.dv = joint_value(k, 4),
 	};

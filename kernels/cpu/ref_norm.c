@@ -28,7 +28,7 @@ int
 st_ref_layernorm(const struct st_kernel *k)
 {
 	struct ref w = ref_of(k, 1), b = ref_of(k, 2), y = ref_of(k, 3);
-	struct ref means = ref_of(k, 4), rstds = ref_of(k, 5);
+	struct ref means = ref_wide(k, 4), rstds = ref_wide(k, 5);
 	int64_t c = k->norm.c;
 
 	if (!ref_supports(k->dtype))
@@ -51,7 +51,7 @@ st_ref_layernorm(const struct st_kernel *k)
 int
 st_ref_rmsnorm(const struct st_kernel *k)
 {
-	struct ref w = ref_of(k, 1), y = ref_of(k, 2), rstds = ref_of(k, 3);
+	struct ref w = ref_of(k, 1), y = ref_of(k, 2), rstds = ref_wide(k, 3);
 	int64_t c = k->norm.c;
 
 	if (!ref_supports(k->dtype))
@@ -138,8 +138,8 @@ int
 st_ref_layernorm_grad(const struct st_kernel *k)
 {
 	struct norm_grad n = {
-		.x = ref_of(k, 0), .w = ref_of(k, 1), .mean = ref_of(k, 2),
-		.rstd = ref_of(k, 3), .dy = ref_of(k, 4), .dx = ref_of(k, 5),
+		.x = ref_of(k, 0), .w = ref_of(k, 1), .mean = ref_wide(k, 2),
+		.rstd = ref_wide(k, 3), .dy = ref_of(k, 4), .dx = ref_of(k, 5),
 		.dw = ref_of(k, 6), .db = ref_of(k, 7),
 		.rows = k->norm.rows, .c = k->norm.c,
 	};
@@ -151,7 +151,7 @@ int
 st_ref_rmsnorm_grad(const struct st_kernel *k)
 {
 	struct norm_grad n = {
-		.x = ref_of(k, 0), .w = ref_of(k, 1), .rstd = ref_of(k, 2),
+		.x = ref_of(k, 0), .w = ref_of(k, 1), .rstd = ref_wide(k, 2),
 		.dy = ref_of(k, 3), .dx = ref_of(k, 4), .dw = ref_of(k, 5),
 		.rows = k->norm.rows, .c = k->norm.c,
 	};

@@ -16,7 +16,7 @@ st_ref_sumsq(const struct st_kernel *k)
 		return ST_KERNEL_EDTYPE;
 	for (int64_t i = 0; i < k->optimizer.count; i++)
 		sum += get(g, i) * get(g, i);
-	put(ref_of(k, 1), 0, sum);
+	put(ref_wide(k, 1), 0, sum);
 	return ST_KERNEL_OK;
 }
 

@@ -55,7 +55,7 @@ int
 st_ref_xent_max(const struct st_kernel *k)
 {
 	const struct st_vocab_args *a = &k->vocab;
-	struct ref logits = ref_of(k, 0), m = ref_of(k, 1);
+	struct ref logits = ref_of(k, 0), m = ref_wide(k, 1);
 
 	if (!ref_supports(k->dtype))
 		return ST_KERNEL_EDTYPE;
@@ -78,8 +78,8 @@ st_ref_xent_sum(const struct st_kernel *k)
 {
 	const struct st_vocab_args *a = &k->vocab;
 	const int32_t *targets = k->ptr[1];
-	struct ref logits = ref_of(k, 0), m = ref_of(k, 2);
-	struct ref s = ref_of(k, 3), z = ref_of(k, 4);
+	struct ref logits = ref_of(k, 0), m = ref_wide(k, 2);
+	struct ref s = ref_wide(k, 3), z = ref_wide(k, 4);
 
 	if (!ref_supports(k->dtype))
 		return ST_KERNEL_EDTYPE;
@@ -124,8 +124,8 @@ st_ref_xent_grad(const struct st_kernel *k)
 {
 	const struct st_vocab_args *a = &k->vocab;
 	const int32_t *targets = k->ptr[1];
-	struct ref logits = ref_of(k, 0), m = ref_of(k, 2), s = ref_of(k, 3);
-	struct ref dlogits = ref_of(k, 4);
+	struct ref logits = ref_of(k, 0), dlogits = ref_of(k, 4);
+	struct ref m = ref_wide(k, 2), s = ref_wide(k, 3);
 
 	if (!ref_supports(k->dtype))
 		return ST_KERNEL_EDTYPE;
@@ -139,10 +139,11 @@ st_ref_xent_grad(const struct st_kernel *k)
 			double p = softmax(get(logits, at), get(m, r),
 					   get(s, r));
 
+			if (j == target)
+				p -= 1;
 			if (j >= vocab_valid(a))
-				put(dlogits, at, 0);
-			else
-				put(dlogits, at, a->factor * (p - (j == target)));
+				p = 0;
+			put(dlogits, at, a->factor * p);
 		}
 	}
 	return ST_KERNEL_OK;
