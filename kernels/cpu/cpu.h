@@ -11,7 +11,8 @@
  *
  * kernels.h says what an op does.  All of them may be called from any number
  * of threads at once; none allocates, none starts a thread, none needs
- * kernel->work: scratch is tiles on the stack, below 256 KiB a call.
+ * kernel->work: scratch is tiles on the stack, below 256 KiB a call.  So no
+ * op has a workspace function here.
  */
 
 #include "kernels/kernels.h"

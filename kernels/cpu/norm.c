@@ -7,8 +7,8 @@
 #include "kernels/cpu/vector.h"
 
 enum {
-	COLUMNS = 512, /* of a tile of dw and db */
-	ROWS = 32,     /* of a block */
+	VECTORS = 4, /* of columns at a time */
+	ROWS = 32,   /* of a block */
 };
 
 /* Sum of x - shift, or of its square, over a row. */
@@ -86,28 +86,33 @@ struct norm_grad {
 	int64_t rows, c;
 };
 
-/* Adds rows [first, end) of columns [at, at + width) to dw and db. */
+/* Adds rows [first, end) of VECTORS vectors of columns from j on to dw and
+ * db: the sums stay in registers. */
 static void
-grad_columns(const struct norm_grad *n, int64_t first, int64_t end, int64_t at,
-	     int64_t width)
+grad_columns(const struct norm_grad *n, int64_t first, int64_t end, int64_t j)
 {
-	float dw[COLUMNS] = {0}, db[COLUMNS] = {0};
+	vfloat dw[VECTORS] = {{0}}, db[VECTORS] = {{0}};
 
 	for (int64_t i = first; i < end; i++) {
-		const float *x = n->x + i * n->c + at;
-		const float *dy = n->dy + i * n->c + at;
+		const float *x = n->x + i * n->c, *dy = n->dy + i * n->c;
 		float mean = n->mean ? n->mean[i] : 0, rstd = n->rstd[i];
 
-		for (int64_t j = 0; j < width; j++) {
-			dw[j] += dy[j] * ((x[j] - mean) * rstd);
-			db[j] += dy[j];
+		for (int v = 0; v < VECTORS; v++) {
+			int64_t at = j + v * LANES, left = n->c - at;
+			vfloat d = vload(dy + at, left);
+
+			dw[v] += d * ((vload(x + at, left) - mean) * rstd);
+			db[v] += d;
 		}
 	}
-	for (int64_t j = 0; j < width; j++)
-		n->dw[at + j] += dw[j];
-	if (n->db)
-		for (int64_t j = 0; j < width; j++)
-			n->db[at + j] += db[j];
+	for (int v = 0; v < VECTORS; v++) {
+		int64_t at = j + v * LANES, left = n->c - at;
+
+		vstore(n->dw + at, dw[v] + vload(n->dw + at, left), left);
+		if (n->db)
+			vstore(n->db + at, db[v] + vload(n->db + at, left),
+			       left);
+	}
 }
 
 static void
@@ -145,9 +150,8 @@ norm_grad(const struct norm_grad *n)
 	for (int64_t i = 0; i < n->rows; i += ROWS) {
 		int64_t end = n->rows - i < ROWS ? n->rows : i + ROWS;
 
-		for (int64_t j = 0; j < n->c; j += COLUMNS)
-			grad_columns(n, i, end, j,
-				     n->c - j < COLUMNS ? n->c - j : COLUMNS);
+		for (int64_t j = 0; j < n->c; j += VECTORS * LANES)
+			grad_columns(n, i, end, j);
 		for (int64_t row = i; row < end; row++)
 			grad_row(n, row);
 	}
