@@ -68,8 +68,7 @@ st_cpu_sum(const struct st_kernel *k)
 	X(xent_loss)     \
 	X(clip)          \
 	X(step_count)    \
-	X(learning_rate) \
-	X(random)
+	X(learning_rate)
 
 #define X(name)                                      \
 	int st_cpu_##name(const struct st_kernel *k) \

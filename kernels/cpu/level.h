@@ -35,7 +35,8 @@
 	X(xent_sum)           \
 	X(xent_grad)          \
 	X(sumsq)              \
-	X(adamw)
+	X(adamw)              \
+	X(random)
 
 typedef int st_reduce_fn(int dtype, int reduction, void *out,
 			 const void *const *in, int n, size_t count);

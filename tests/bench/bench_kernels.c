@@ -275,7 +275,8 @@ reduce4(const struct st_kernel *k)
 static void
 bench_all(void)
 {
-	bench_matmul("matmul 256x768x768 (raw sgemm)", raw_sgemm, 256, 768, 768);
+	bench_matmul("matmul 256x768x768 (raw sgemm)", raw_sgemm, 256, 768,
+		     768);
 	bench_matmul("matmul 256x768x768", st_cpu_matmul, 256, 768, 768);
 	bench_matmul("matmul 1024^3 (raw sgemm)", raw_sgemm, 1024, 1024, 1024);
 	bench_matmul("matmul 1024^3", st_cpu_matmul, 1024, 1024, 1024);

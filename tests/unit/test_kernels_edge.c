@@ -384,6 +384,28 @@ Test(kernels_edge, random_shards_alike)
 		cr_expect_eq(part[i], 0);
 }
 
+Test(kernels_edge, random_is_the_same_at_every_level)
+{
+	enum { N = 100003 };
+	static st_kernel_fn *const levels[] = {st_base_random, st_v3_random,
+					       st_v4_random};
+	static float x[2][N];
+	void *ptr[1];
+	struct st_kernel k = {.dtype = ST_F32, .ptr = ptr};
+
+	k.random = (struct st_random_args){.seed = 7, .deviation = 0.02,
+					   .dims = 1, .extent = {N},
+					   .limit = {N}, .stride = {1},
+					   .count = N};
+	ptr[0] = x[0];
+	levels[0](&k);
+	ptr[0] = x[1];
+	for (int v = 1; v <= (int)st_cpu_level(); v++) {
+		levels[v](&k);
+		same_floats(x[1], x[0], N, "random");
+	}
+}
+
 Test(kernels_edge, random_is_normal)
 {
 	enum { N = 1 << 16 };
