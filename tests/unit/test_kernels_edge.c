@@ -154,9 +154,11 @@ Test(kernels_edge, empty_product)
 	cr_expect_eq(c[2], 7);
 }
 
-/* A shard of padding only: nothing to take the maximum of. */
+/* A shard of padding only, or of columns that are all forbidden: nothing to
+ * take the maximum of. */
 static void
-check_no_valid_column(st_kernel_fn *max, st_kernel_fn *sum, st_kernel_fn *grad)
+check_no_column(st_kernel_fn *max, st_kernel_fn *sum, st_kernel_fn *grad,
+		int64_t valid, float logit)
 {
 	float logits[20], m[2] = {NAN, NAN}, s[2] = {NAN, NAN};
 	float z[2] = {NAN, NAN}, d[20];
@@ -167,9 +169,10 @@ check_no_valid_column(st_kernel_fn *max, st_kernel_fn *sum, st_kernel_fn *grad)
 	struct st_kernel k = {.dtype = ST_F32};
 
 	for (int i = 0; i < 20; i++)
-		logits[i] = d[i] = NAN;
-	k.vocab = (struct st_vocab_args){.t = 2, .b = 1, .v = 10, .start = 10,
-					 .valid = 0, .total = 10, .factor = 1};
+		logits[i] = i % 10 < valid ? logit : NAN;
+	k.vocab = (struct st_vocab_args){
+		.t = 2, .b = 1, .v = 10, .start = 10,
+		.valid = valid, .total = 20, .factor = 1};
 	k.ptr = max_ptr;
 	cr_expect_eq(max(&k), 0);
 	k.ptr = sum_ptr;
@@ -187,10 +190,14 @@ check_no_valid_column(st_kernel_fn *max, st_kernel_fn *sum, st_kernel_fn *grad)
 
 Test(kernels_edge, rows_without_a_valid_column)
 {
-	check_no_valid_column(st_ref_xent_max, st_ref_xent_sum,
-			      st_ref_xent_grad);
-	check_no_valid_column(st_cpu_xent_max, st_cpu_xent_sum,
-			      st_cpu_xent_grad);
+	static const int64_t valid[] = {0, 7};
+
+	for (int i = 0; i < 2; i++) {
+		check_no_column(st_ref_xent_max, st_ref_xent_sum,
+				st_ref_xent_grad, valid[i], -INFINITY);
+		check_no_column(st_cpu_xent_max, st_cpu_xent_sum,
+				st_cpu_xent_grad, valid[i], -INFINITY);
+	}
 }
 
 /* One column: softmax is 1, the gradient is rounding. */
