@@ -64,11 +64,13 @@ struct st_json_reader {
 	uint64_t base;
 	uint32_t source;
 	unsigned depth;
-	bool need_comma, first;
-	uint64_t object[ST_JSON_DEPTH]; /* number of the object; 0: array */
-	uint64_t objects;
-	struct st_json_key *keys; /* open addressing, all objects together */
+	int state;
+	bool object[ST_JSON_DEPTH + 1];      /* else array, by depth */
+	size_t first_key[ST_JSON_DEPTH + 1]; /* of the object, in keys */
+	struct st_json_key *keys;            /* of the objects that are open */
 	size_t key_count, key_capacity;
+	uint32_t *slots; /* hash table of 1 + index in keys; 0: free */
+	size_t slot_count;
 };
 
 /* Reads size bytes of text, which must outlive the reader.  Messages carry
@@ -98,6 +100,11 @@ bool st_json_is(const struct st_json_reader *reader, const char *text);
 struct st_loc st_json_loc(const struct st_json_reader *reader);
 
 const char *st_json_token_name(enum st_json_token token);
+
+/* A string from a file as messages show it: control characters as '?', long
+ * ones cut.  In arena; never NULL. */
+const char *st_json_show(struct st_arena *arena, const char *string,
+			 size_t length);
 
 /* Returns 0, or not 0 when it cannot take the text. */
 typedef int st_json_put(void *user, const char *text, size_t length);
