@@ -81,7 +81,7 @@ struct st_safetensors {
 	struct st_shard *shards;
 	size_t shard_count, shard_capacity;
 	size_t tensor_capacity, metadata_capacity;
-	uint32_t *by_name; /* tensors sorted by name */
+	const struct st_tensor_entry **by_name; /* sorted */
 };
 
 /* Opens path; names and tables are kept in diag's arena.  On failure nothing
