@@ -380,8 +380,10 @@ check_cover(struct header *header)
 		return ST_OK;
 	return st_error(header->diag, ST_EINPUT,
 			st_mapfile_loc(map, header->data_begin + end),
-			"the last %llu bytes belong to no tensor",
-			(unsigned long long)(header->data_bytes - end));
+			"bytes %llu to %llu of the data, the last, belong to "
+			"no tensor",
+			(unsigned long long)end,
+			(unsigned long long)header->data_bytes);
 }
 
 static enum st_status
@@ -456,8 +458,8 @@ st_safetensors_load_header(struct st_safetensors *file, struct st_diag *diag,
 	ST_TRY(load_header(&header));
 	if (header.surplus)
 		st_warn(diag, map->loc,
-			"%zu tensors that weight_map does not place here are "
-			"left out, the first is '%s'",
-			header.surplus, show(diag, header.surplus_name));
+			"tensor '%s' and %zu more that weight_map does not "
+			"place here are left out",
+			show(diag, header.surplus_name), header.surplus - 1);
 	return ST_OK;
 }

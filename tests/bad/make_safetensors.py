@@ -195,9 +195,9 @@ case("overlap_out_of_order", "{" + entry(name="b", offsets="[4,12]") + "," +
      "tensor 'b' begins at byte 4 of the data, inside tensor 'z', which "
      "ends at 8")
 case("bytes_at_end", one(), bytes(9), 8 + len(one()) + 8,
-     "the last 1 bytes belong to no tensor")
+     "bytes 8 to 9 of the data, the last, belong to no tensor")
 case("no_tensors_but_data", "{}", bytes(4), 10,
-     "the last 4 bytes belong to no tensor")
+     "bytes 0 to 4 of the data, the last, belong to no tensor")
 
 # Metadata.
 case("metadata_number", '{"__metadata__":{"k":1}}', b"", "1",
