@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "ir/diag.h"
+#include "runtime/mapfile.h"
 
 enum st_dataset_format {
 	ST_DATASET_AUTO, /* by the name's ending, then by the header */
@@ -38,13 +39,12 @@ struct st_dataset_options {
 struct st_dataset_options st_dataset_defaults(void);
 
 struct st_dataset {
-	const unsigned char *map; /* whole file */
-	size_t map_bytes;
+	struct st_mapfile file;
 	uint64_t data_begin;   /* of the first token, in the file */
 	unsigned width;        /* bytes of a token: 1, 2 or 4 */
 	int64_t tokens, train; /* all; those before the held-out part */
-	struct st_dataset_options options; /* vocabulary is never 0 here */
-	struct st_loc loc;
+	/* As opened; format and vocabulary are never 0 here. */
+	struct st_dataset_options options;
 };
 
 /* rows [row0, row0 + rows) of batch `step` of global_rows rows. */
@@ -57,6 +57,8 @@ struct st_batch {
 enum st_status st_dataset_open(struct st_dataset *dataset, struct st_diag *diag,
 			       const char *path,
 			       const struct st_dataset_options *options);
+
+/* Accepts zeroes, and a second call. */
 void st_dataset_close(struct st_dataset *dataset);
 
 /*
