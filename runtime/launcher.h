@@ -6,13 +6,19 @@
  * the process.  First match wins:
  *
  *   stretto    STRETTO_RANK, STRETTO_WORLD_SIZE, STRETTO_LOCAL_RANK
- *   torchrun   RANK, WORLD_SIZE, LOCAL_RANK (also set by an enroot hook,
- *              which is told apart by its missing LOCAL_WORLD_SIZE)
+ *   torchrun   RANK, WORLD_SIZE, LOCAL_RANK, and LOCAL_WORLD_SIZE
+ *   enroot     the same without LOCAL_WORLD_SIZE inside a Slurm step: set by
+ *              a hook of the container
+ *   environment  RANK and WORLD_SIZE alone, set by hand
  *   Open MPI   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK
  *   PMI        PMI_RANK, PMI_SIZE, MPI_LOCALRANKID
  *   Slurm      SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID, only inside
  *              a step: a batch script has SLURM_NTASKS=8 and one process
  *   none       rank 0 of 1
+ *
+ * The place to meet is STRETTO_MASTER_ADDR and _PORT, else MASTER_ADDR and
+ * _PORT, else in a Slurm step the first host of SLURM_STEP_NODELIST and port
+ * 61000 + job id % 4536.
  */
 
 #include <stddef.h>
@@ -30,7 +36,7 @@ struct st_launcher {
 	int rank, size;
 	int local_rank;     /* -1: not known */
 	int local_size;     /* -1: not known */
-	const char *source; /* "torchrun" ... "none" */
+	const char *source; /* the first column above */
 	const char *rank_from, *size_from, *local_rank_from; /* or NULL */
 	char address[ST_HOST_LENGTH]; /* where to meet; "" if not known */
 	int port;                     /* 0: not known */
