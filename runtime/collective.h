@@ -15,8 +15,9 @@
  * same on all members.
  *
  * A failure is final for the team.  Members that wait, and all that call
- * later, return the same status, and st_team_error says why.  Calls that do
- * not match are found when all have posted, before any buffer is touched.
+ * later, return the same status, and st_team_error says why.  A round either
+ * succeeds on all members or fails on all.  Calls that do not match are found
+ * when all have posted, before any buffer is touched.
  */
 
 #include <stddef.h>
