@@ -78,10 +78,12 @@ case("trailing_comma", "{" + entry() + ",}", EIGHT, 10 + len(entry()),
 case("missing_colon", '{"a" {}}', b"", "{}", "expected ':', found '{'")
 case("single_quotes", "{'a':1}", b"", 9,
      "expected a key in quotes, found '''")
-case("duplicate_tensor", "{" + entry() + "," + entry() + "}", EIGHT, 10 + len(entry()),
+case("duplicate_tensor", "{" + entry() + "," + entry() + "}", EIGHT,
+     10 + len(entry()),
      "key 'a' appears twice")
 case("duplicate_escaped",
-     "{" + entry() + "," + entry(name="\\u0061") + "}", EIGHT, 10 + len(entry()),
+     "{" + entry() + "," + entry(name="\\u0061") + "}", EIGHT,
+     10 + len(entry()),
      "key 'a' appears twice")
 case("duplicate_dtype", '{"a":{"dtype":"F32","shape":[2],"dtype":"F32",'
      '"data_offsets":[0,8]}}', EIGHT, 40, "key 'dtype' appears twice")

@@ -65,5 +65,5 @@ main(int argc, char **argv)
 		fputs(st_diag_render(&diag, i), stderr);
 	st_safetensors_close(&file);
 	st_arena_finish(&arena);
-	return status;
+	return (int)status;
 }
