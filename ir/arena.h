@@ -35,7 +35,8 @@ struct st_arena {
 };
 
 /* allocator may be NULL for malloc and free.  Allocates nothing yet. */
-void st_arena_init(struct st_arena *arena, const struct st_allocator *allocator);
+void st_arena_init(struct st_arena *arena,
+		   const struct st_allocator *allocator);
 
 /* Releases every block; the arena may be used again.  Accepts zeroes. */
 void st_arena_finish(struct st_arena *arena);

@@ -88,7 +88,8 @@ print_node(const struct st_module *module, struct st_buffer *out,
 	}
 	for (uint32_t i = 0; i < node->attrs; i++) {
 		st_buffer_puts(out, separator);
-		print_attr(module, out, &module->attrs.at[node->first_attr + i]);
+		print_attr(module, out,
+			   &module->attrs.at[node->first_attr + i]);
 		separator = ", ";
 	}
 	st_buffer_puts(out, " : ");

@@ -526,7 +526,7 @@ clip(struct trainer *t, uint32_t *norm)
 	uint32_t *squares = st_arena_array(t->in->arena, t->param_count + 1,
 					   sizeof(uint32_t));
 	struct st_type type;
-	uint32_t clipped;
+	uint32_t clipped, total;
 	size_t n = 0;
 
 	if (!squares) {
@@ -546,9 +546,9 @@ clip(struct trainer *t, uint32_t *norm)
 	}
 	if (n == 0 || t->b.status != ST_OK)
 		return ST_NONE;
+	total = sum_all(t, squares, n);
 	st_build_float(&t->b, ST_KEY_max_norm, t->grad_clip);
-	clipped = st_build(&t->b, ST_OP_clip, "clip,grad_norm",
-			   ST_IN(sum_all(t, squares, n)));
+	clipped = st_build(&t->b, ST_OP_clip, "clip,grad_norm", ST_IN(total));
 	*norm = clipped + 1;
 	if (t->grad_clip > 0 || t->b.status != ST_OK)
 		return clipped;

@@ -1,0 +1,11 @@
+#!/bin/sh
+cat <<'END'
+all          the program and its library (default)
+demo         compiles and trains a small language model on four ranks
+check        the tests; ends with "N passed, N failed, N skipped"
+check-asan   the same under the address sanitizer
+check-ubsan  the same under the undefined-behaviour sanitizer
+check-tsan   the threaded tests under the thread sanitizer
+lint         house rules: include arrows, long lines, banned functions
+bench        speed of the kernels beside the library's own
+END
