@@ -195,7 +195,7 @@ static bool
 read_string(struct st_json_reader *reader)
 {
 	bool escaped;
-	size_t end, length = 0;
+	size_t end = 0, length = 0;
 	char *out;
 
 	reader->at++;
