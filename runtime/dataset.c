@@ -283,7 +283,7 @@ st_dataset_batch(const struct st_dataset *dataset, struct st_diag *diag,
 	for (int64_t i = 0; i < batch->rows; i++) {
 		int64_t sample =
 			batch->step * batch->global_rows + batch->row0 + i;
-		int64_t begin;
+		int64_t begin = 0;
 
 		ST_TRY(find_row(dataset, diag, batch, sample, &begin));
 		ST_TRY(fill_row(dataset, diag, begin, batch->seq_len,
