@@ -1,0 +1,39 @@
+#ifndef ST_LAUNCH_H
+#define ST_LAUNCH_H
+
+/* The launch records of one rank. */
+
+#include "runtime/bind.h"
+#include "runtime/collective.h"
+
+struct st_launch {
+	uint32_t node;
+	st_kernel_fn *fn; /* NULL: a collective */
+	struct st_kernel kernel;
+	struct st_comm_args comm;
+	struct st_team *team;
+	int member;
+};
+
+/* Teams by axes: groups[axes] holds one team for each group, in the order of
+ * the ranks that lead them. */
+struct st_teams {
+	struct st_team **groups[1 << ST_MAX_AXES];
+	int64_t count[1 << ST_MAX_AXES];
+};
+
+/* Creates the teams that the module's collectives need. */
+enum st_status st_teams_create(struct st_teams *teams, struct st_arena *arena,
+			       const struct st_module *module, int timeout_ms);
+void st_teams_destroy(struct st_teams *teams);
+void st_teams_cancel(struct st_teams *teams, enum st_status status,
+		     const char *reason);
+
+/* Records of one entry for one rank, over the arena at `base`. */
+enum st_status st_launch_build(struct st_arena *arena,
+			       const struct st_module *module,
+			       const struct st_entry *entry, int64_t rank,
+			       const struct st_teams *teams, char *base,
+			       int reference, struct st_launch **launches);
+
+#endif
