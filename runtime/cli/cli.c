@@ -1,0 +1,337 @@
+/* Options, files and messages of the subcommands. */
+
+#include "runtime/cli/cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "config.h"
+
+enum st_status
+cli_begin(struct cli *cli)
+{
+	memset(cli, 0, sizeof(*cli));
+	st_arena_init(&cli->arena, NULL);
+	st_diag_init(&cli->diag, &cli->arena);
+	if (st_names_init(&cli->names, &cli->arena))
+		return st_error_memory(&cli->diag);
+	return ST_OK;
+}
+
+void
+cli_messages(struct cli *cli)
+{
+	for (; cli->shown < cli->diag.count; cli->shown++)
+		fputs(st_diag_render(&cli->diag, cli->shown), stderr);
+}
+
+void
+cli_end(struct cli *cli)
+{
+	cli_messages(cli);
+	st_arena_finish(&cli->arena);
+}
+
+int64_t
+cli_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static const struct cli_option *
+common_options(struct cli *cli)
+{
+	static struct cli_option table[4];
+
+	table[0] = (struct cli_option){
+		"--set", 0, CLI_SETS, cli, "A.B=VALUE",
+		"set a key of the model, as often as wanted"};
+	table[1] = (struct cli_option){"--json", 0, CLI_FLAG, &cli->json, NULL,
+				       "print JSON"};
+	table[2] = (struct cli_option){
+		"--strict", 0, CLI_FLAG, &cli->strict, NULL,
+		"what was asked for and did not apply is exit code 1"};
+	table[3].name = NULL;
+	return table;
+}
+
+static void
+print_options(const struct cli_option *o)
+{
+	for (; o && o->name; o++) {
+		char left[64];
+
+		snprintf(left, sizeof(left), "%s%c%c%s %s",
+			 o->letter ? "-" : "", o->letter ? o->letter : ' ',
+			 o->letter ? ',' : ' ', o->name,
+			 o->value ? o->value : "");
+		printf("  %-26s %s\n", left, o->help);
+	}
+}
+
+static void
+print_usage(struct cli *cli, const struct cli_usage *usage,
+	    const struct cli_option *options)
+{
+	printf("%s\nusage: stretto %s %s\n\n", usage->examples, usage->command,
+	       usage->arguments);
+	print_options(options);
+	print_options(common_options(cli));
+}
+
+static const struct cli_option *
+find_option(const struct cli_option *o, const char *word, size_t length)
+{
+	for (; o && o->name; o++) {
+		if (strlen(o->name) == length &&
+		    memcmp(o->name, word, length) == 0)
+			return o;
+		if (length == 2 && word[0] == '-' && word[1] == o->letter)
+			return o;
+	}
+	return NULL;
+}
+
+static enum st_status
+bad_value(struct cli *cli, const struct cli_option *o, const char *value)
+{
+	return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+			"%s wants %s, not '%s'", o->name,
+			o->kind == CLI_INT ? "an integer" : "a number", value);
+}
+
+static enum st_status
+apply(struct cli *cli, const struct cli_option *o, const char *value)
+{
+	char *end;
+
+	errno = 0;
+	switch (o->kind) {
+	case CLI_FLAG: *(int *)o->target = 1; return ST_OK;
+	case CLI_TEXT: *(const char **)o->target = value; return ST_OK;
+	case CLI_INT:
+		*(int64_t *)o->target = strtoll(value, &end, 10);
+		return *end || end == value || errno
+			       ? bad_value(cli, o, value)
+			       : ST_OK;
+	case CLI_FLOAT:
+		*(double *)o->target = strtod(value, &end);
+		return *end || end == value ? bad_value(cli, o, value)
+					    : ST_OK;
+	case CLI_SETS:
+		if (cli->set_count == CLI_MOST_SETS)
+			return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+					"more than %d --set", CLI_MOST_SETS);
+		cli->sets[cli->set_count++] = value;
+		return ST_OK;
+	}
+	return ST_OK;
+}
+
+static enum st_status
+unknown_option(struct cli *cli, const struct cli_option *options,
+	       const char *word)
+{
+	const char *list[40] = {NULL}, *near;
+	size_t n = 0;
+
+	for (const struct cli_option *o = options; o && o->name && n < 35; o++)
+		list[n++] = o->name;
+	for (const struct cli_option *o = common_options(cli); o->name; o++)
+		list[n++] = o->name;
+	near = st_nearest(word, list);
+	return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+			"unknown option '%s'%s%s%s", word,
+			near ? "; did you mean '" : "", near ? near : "",
+			near ? "'?" : "");
+}
+
+static enum st_status
+take_option(struct cli *cli, const struct cli_option *options, int argc,
+	    char **argv, int *i)
+{
+	const char *word = argv[*i], *equal = strchr(word, '=');
+	size_t length = equal ? (size_t)(equal - word) : strlen(word);
+	const struct cli_option *o = find_option(options, word, length);
+
+	if (!o)
+		o = find_option(common_options(cli), word, length);
+	if (!o)
+		return unknown_option(cli, options, word);
+	if (o->kind == CLI_FLAG)
+		return equal ? st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+					"%s takes no value", o->name)
+			     : apply(cli, o, NULL);
+	if (equal)
+		return apply(cli, o, equal + 1);
+	if (*i + 1 == argc)
+		return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+				"%s wants a value", o->name);
+	return apply(cli, o, argv[++*i]);
+}
+
+enum st_status
+cli_parse(struct cli *cli, const struct cli_usage *usage,
+	  const struct cli_option *options, int argc, char **argv, int *done)
+{
+	*done = 0;
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--help") == 0 ||
+		    strcmp(argv[i], "-h") == 0) {
+			print_usage(cli, usage, options);
+			*done = 1;
+			return ST_OK;
+		}
+		if (argv[i][0] == '-' && argv[i][1]) {
+			ST_TRY(take_option(cli, options, argc, argv, &i));
+			continue;
+		}
+		if (cli->input)
+			return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+					"one input only, '%s' and '%s' given",
+					cli->input, argv[i]);
+		cli->input = argv[i];
+	}
+	if (usage->needs_input && !cli->input)
+		return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+				"usage: stretto %s %s", usage->command,
+				usage->arguments);
+	return ST_OK;
+}
+
+enum st_status
+cli_read(struct cli *cli, const char *path, char **text, size_t *length)
+{
+	int is_stdin = strcmp(path, "-") == 0;
+	FILE *file = is_stdin ? stdin : fopen(path, "rb");
+	struct st_buffer buffer;
+	char block[65536];
+	size_t n;
+	int failed;
+
+	if (!file)
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(), "%s: %s",
+				path, strerror(errno));
+	st_buffer_init(&buffer, &cli->arena);
+	while ((n = fread(block, 1, sizeof(block), file)) > 0)
+		st_buffer_add(&buffer, block, n);
+	failed = ferror(file);
+	if (!is_stdin)
+		fclose(file);
+	if (failed)
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(), "%s: %s",
+				path, strerror(errno));
+	if (cli->arena.failed)
+		return st_error_memory(&cli->diag);
+	*text = buffer.text;
+	*length = buffer.length;
+	return ST_OK;
+}
+
+enum st_status
+cli_write(struct cli *cli, const char *path, const char *text, size_t length)
+{
+	int is_stdout = !path || strcmp(path, "-") == 0;
+	FILE *file = is_stdout ? stdout : fopen(path, "wb");
+	int failed;
+
+	if (!file)
+		return st_error(&cli->diag, ST_EDEVICE, st_no_loc(), "%s: %s",
+				path, strerror(errno));
+	failed = fwrite(text, 1, length, file) != length;
+	failed |= is_stdout ? fflush(file) : fclose(file);
+	if (failed)
+		return st_error(&cli->diag, ST_EDEVICE, st_no_loc(),
+				"%s: could not write", path ? path : "stdout");
+	return ST_OK;
+}
+
+/* IR text begins with its version; everything else is taken for YAML. */
+static int
+is_ir(const char *text, size_t length)
+{
+	static const char magic[] = "stretto-ir";
+
+	return length >= sizeof(magic) - 1 &&
+	       memcmp(text, magic, sizeof(magic) - 1) == 0;
+}
+
+enum st_status
+cli_load(struct cli *cli, struct st_module **module, struct st_model **model)
+{
+	static const char *const search[] = {
+		"models/families", ST_PREFIX "/share/stretto/families", NULL};
+	struct st_model_source source = {.path = cli->input,
+					 .sets = cli->sets,
+					 .set_count = cli->set_count,
+					 .search = search};
+	size_t length, name = strlen(cli->input);
+	char *text;
+
+	*model = NULL;
+	ST_TRY(cli_read(cli, cli->input, &text, &length));
+	if (is_ir(text, length) ||
+	    (name > 3 && strcmp(cli->input + name - 3, ".ir") == 0)) {
+		uint32_t index = st_diag_add_source(&cli->diag, cli->input,
+						    text, length);
+
+		if (cli->set_count)
+			return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+					"--set changes models; %s is IR text",
+					cli->input);
+		ST_TRY(st_parse(&cli->arena, &cli->diag, &cli->names, index,
+				module));
+		return st_verify(*module);
+	}
+	source.text = text;
+	source.length = length;
+	ST_TRY(st_model_load(&cli->arena, &cli->diag, &cli->names, &source,
+			     model));
+	return st_model_lower(*model, module);
+}
+
+static enum st_status
+after_pass(void *user, int index, const char *name,
+	   const struct st_module *module)
+{
+	struct cli_passes *p = user;
+	struct st_buffer out;
+	const char *path;
+
+	if (!p->dump_dir &&
+	    (!p->dump_after || strcmp(p->dump_after, name) != 0))
+		return ST_OK;
+	st_buffer_init(&out, &p->cli->arena);
+	st_print(module, &out);
+	if (p->dump_after && strcmp(p->dump_after, name) == 0)
+		fwrite(out.text, 1, out.length, stderr);
+	if (!p->dump_dir)
+		return ST_OK;
+	path = st_arena_printf(&p->cli->arena, "%s/%02d-%s.ir", p->dump_dir,
+			       index, name);
+	return path ? cli_write(p->cli, path, out.text, out.length)
+		    : st_error_memory(&p->cli->diag);
+}
+
+enum st_status
+cli_run_passes(struct cli *cli, struct cli_passes *p,
+	       const struct st_module *in, struct st_module **out)
+{
+	p->cli = cli;
+	p->pipeline.passes = p->passes;
+	p->pipeline.stop_after = p->stop_after;
+	p->pipeline.after = after_pass;
+	p->pipeline.user = p;
+	p->pipeline.clock = cli_clock;
+	if (p->dump_after &&
+	    !st_pass_find(p->dump_after, strlen(p->dump_after)))
+		return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+				"--dump-after: no pass is named '%s'",
+				p->dump_after);
+	return st_pipeline_run(&p->pipeline, in, out);
+}
