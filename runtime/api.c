@@ -1,0 +1,452 @@
+/* stretto.h over the compiler and the session. */
+
+#include "runtime/stretto.h"
+
+#include "config.h"
+#include "models/model.h"
+#include "passes/pass.h"
+#include "runtime/mapfile.h"
+#include "runtime/session.h"
+#include "runtime/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ERROR_LENGTH = 4096, MOST_BINDINGS = 64 };
+
+static _Thread_local char last_error[ERROR_LENGTH];
+
+struct stretto_plan {
+	struct st_arena arena;
+	struct st_diag diag;
+	struct st_names names;
+	struct st_module *module;
+	struct st_buffer text;
+	int64_t parameters;
+};
+
+struct binding {
+	const char *name;
+	void *data;
+	size_t bytes;
+};
+
+struct stretto_session {
+	struct st_arena arena;
+	struct st_diag diag;
+	const struct st_module *module;
+	struct st_session *session;
+	struct binding bindings[MOST_BINDINGS];
+	int binding_count;
+	int captured;
+};
+
+const char *
+stretto_version(void)
+{
+	return ST_VERSION;
+}
+
+const char *
+stretto_last_error(void)
+{
+	return last_error;
+}
+
+/* Keeps the messages of a failed call, as many as fit. */
+static int
+finish(struct st_diag *diag, enum st_status status)
+{
+	size_t used = 0;
+
+	last_error[0] = '\0';
+	for (size_t i = 0; status != ST_OK && i < diag->count; i++) {
+		const char *text = st_diag_render(diag, i);
+		size_t length = strlen(text);
+
+		if (length >= ERROR_LENGTH - used)
+			length = ERROR_LENGTH - used - 1;
+		memcpy(last_error + used, text, length);
+		used += length;
+		last_error[used] = '\0';
+	}
+	diag->count = 0;
+	return (int)status;
+}
+
+static stretto_plan *
+create_plan(void)
+{
+	stretto_plan *plan = calloc(1, sizeof(*plan));
+
+	if (!plan)
+		return NULL;
+	st_arena_init(&plan->arena, NULL);
+	st_diag_init(&plan->diag, &plan->arena);
+	if (st_names_init(&plan->names, &plan->arena)) {
+		stretto_free(plan);
+		return NULL;
+	}
+	return plan;
+}
+
+static int
+no_memory(void)
+{
+	static const char text[] = "stretto: error: out of memory\n";
+
+	memcpy(last_error, text, sizeof(text));
+	return STRETTO_DEVICE;
+}
+
+/* Runs the passes that are still to come and prints the plan. */
+static enum st_status
+complete(stretto_plan *plan)
+{
+	struct st_pipeline pipeline;
+
+	memset(&pipeline, 0, sizeof(pipeline));
+	plan->parameters = st_module_parameters(plan->module);
+	if (plan->module->arena_bytes == 0)
+		ST_TRY(st_pipeline_run(&pipeline, plan->module,
+				       &plan->module));
+	st_buffer_init(&plan->text, &plan->arena);
+	st_print(plan->module, &plan->text);
+	return plan->arena.failed ? st_error_memory(&plan->diag) : ST_OK;
+}
+
+static int
+hand_out(stretto_plan *made, enum st_status status, stretto_plan **plan)
+{
+	int code;
+
+	if (status == ST_OK)
+		status = complete(made);
+	code = finish(&made->diag, status);
+	if (code == STRETTO_OK)
+		*plan = made;
+	else
+		stretto_free(made);
+	return code;
+}
+
+static enum st_status
+compile(stretto_plan *plan, const struct st_model_source *source)
+{
+	struct st_model *model;
+
+	ST_TRY(st_model_load(&plan->arena, &plan->diag, &plan->names, source,
+			     &model));
+	return st_model_lower(model, &plan->module);
+}
+
+int
+stretto_compile(const char *path, const char *const *sets, size_t set_count,
+		stretto_plan **plan)
+{
+	static const char *const search[] = {
+		"models/families", ST_PREFIX "/share/stretto/families", NULL};
+	struct st_model_source source = {.path = path,
+					 .sets = sets,
+					 .set_count = set_count,
+					 .search = search};
+	stretto_plan *made = create_plan();
+
+	return made ? hand_out(made, compile(made, &source), plan)
+		    : no_memory();
+}
+
+static enum st_status
+parse(stretto_plan *plan, const char *name, const char *text, size_t length)
+{
+	uint32_t source = st_diag_add_source(&plan->diag, name, text, length);
+
+	if (source == 0)
+		return st_error_memory(&plan->diag);
+	ST_TRY(st_parse(&plan->arena, &plan->diag, &plan->names, source,
+			&plan->module));
+	return st_verify(plan->module);
+}
+
+int
+stretto_load_text(const char *text, size_t length, stretto_plan **plan)
+{
+	stretto_plan *made = create_plan();
+
+	return made ? hand_out(made, parse(made, "text", text, length), plan)
+		    : no_memory();
+}
+
+static enum st_status
+parse_file(stretto_plan *plan, const char *path)
+{
+	struct st_mapfile file;
+	enum st_status status;
+
+	ST_TRY(st_mapfile_open(&file, &plan->diag, path));
+	status = parse(plan, path, (const char *)file.data,
+		       (size_t)file.size);
+	st_mapfile_close(&file);
+	return status;
+}
+
+int
+stretto_load(const char *path, stretto_plan **plan)
+{
+	stretto_plan *made = create_plan();
+
+	return made ? hand_out(made, parse_file(made, path), plan)
+		    : no_memory();
+}
+
+int
+stretto_plan_text(const stretto_plan *plan, const char **text, size_t *length)
+{
+	*text = plan->text.text;
+	*length = plan->text.length;
+	return STRETTO_OK;
+}
+
+int
+stretto_plan_info(const stretto_plan *plan, struct stretto_plan_info *info)
+{
+	struct stretto_plan_info all = {
+		.struct_size = info->struct_size,
+		.ranks = st_mesh_ranks(&plan->module->mesh),
+		.parameters = plan->parameters,
+		.nodes = (int64_t)plan->module->nodes.count,
+		.arena_bytes = plan->module->arena_bytes,
+	};
+	size_t size = info->struct_size;
+
+	/* A caller built against another version gets what both know. */
+	memcpy(info, &all, size < sizeof(all) ? size : sizeof(all));
+	return STRETTO_OK;
+}
+
+void
+stretto_free(stretto_plan *plan)
+{
+	if (!plan)
+		return;
+	st_arena_finish(&plan->arena);
+	free(plan);
+}
+
+int
+stretto_open(const stretto_plan *plan, const struct stretto_options *options,
+	     stretto_session **session)
+{
+	stretto_session *s = calloc(1, sizeof(*s));
+	struct stretto_options given = {0};
+	struct st_session_options o = {0};
+	enum st_status status;
+	int code;
+
+	if (!s)
+		return no_memory();
+	if (options)
+		memcpy(&given, options,
+		       options->struct_size < sizeof(given)
+			       ? options->struct_size
+			       : sizeof(given));
+	o.reference = given.reference;
+	o.timeout_ms = given.timeout_ms;
+	st_arena_init(&s->arena, NULL);
+	st_diag_init(&s->diag, &s->arena);
+	s->module = plan->module;
+	status = st_session_open(&s->arena, &s->diag, s->module, &o,
+				 &s->session);
+	code = finish(&s->diag, status);
+	if (code == STRETTO_OK)
+		*session = s;
+	else
+		stretto_close(s);
+	return code;
+}
+
+void
+stretto_close(stretto_session *s)
+{
+	if (!s)
+		return;
+	st_session_close(s->session);
+	st_arena_finish(&s->arena);
+	free(s);
+}
+
+static struct binding *
+find_binding(stretto_session *s, const char *name)
+{
+	for (int i = 0; i < s->binding_count; i++)
+		if (strcmp(s->bindings[i].name, name) == 0)
+			return &s->bindings[i];
+	return NULL;
+}
+
+static enum st_status
+bind(stretto_session *s, const char *name, void *data, size_t bytes)
+{
+	struct binding *binding = find_binding(s, name);
+
+	if (!binding) {
+		if (s->binding_count == MOST_BINDINGS)
+			return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+					"more than %d bindings",
+					MOST_BINDINGS);
+		binding = &s->bindings[s->binding_count];
+		binding->name = st_arena_strndup(&s->arena, name,
+						 strlen(name));
+		if (!binding->name)
+			return st_error_memory(&s->diag);
+		s->binding_count++;
+	}
+	binding->data = data;
+	binding->bytes = bytes;
+	return ST_OK;
+}
+
+int
+stretto_bind(stretto_session *s, const char *name, void *data, size_t bytes)
+{
+	return finish(&s->diag, bind(s, name, data, bytes));
+}
+
+int
+stretto_capture(stretto_session *s)
+{
+	uint32_t init = st_module_find_entry(s->module, "init");
+
+	if (init == ST_NONE)
+		return finish(&s->diag,
+			      st_error(&s->diag, ST_EINPUT, st_no_loc(),
+				       "the plan has no entry init"));
+	s->captured = 1;
+	return finish(&s->diag, st_session_run(s->session, init));
+}
+
+static enum st_status
+feed(stretto_session *s, uint32_t entry)
+{
+	const struct st_entry *e = &s->module->entries.at[entry];
+
+	for (uint32_t i = 0; i < e->inputs; i++) {
+		const char *name =
+			st_value_name(s->module, e->first_input + i);
+		const struct binding *b = find_binding(s, name);
+
+		if (!b)
+			return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+					"input '%s' is not bound", name);
+		ST_TRY(st_session_write_input(s->session, entry, name,
+					      b->data, b->bytes));
+	}
+	return ST_OK;
+}
+
+static enum st_status
+collect(stretto_session *s, uint32_t entry)
+{
+	const struct st_entry *e = &s->module->entries.at[entry];
+
+	for (uint32_t i = 0; i < e->outputs; i++) {
+		const struct st_output *output =
+			&s->module->outputs.at[e->first_output + i];
+		const struct binding *b;
+		const char *name;
+
+		if (output->state != ST_NONE)
+			continue;
+		name = st_names_text(s->module->names, output->name);
+		b = find_binding(s, name);
+		if (b)
+			ST_TRY(st_session_read_output(s->session, entry, name,
+						      b->data, b->bytes));
+	}
+	return ST_OK;
+}
+
+static enum st_status
+replay(stretto_session *s, const char *name, void *stream)
+{
+	uint32_t entry = st_module_find_entry(s->module, name);
+
+	if (entry == ST_NONE)
+		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				"the plan has no entry '%s'", name);
+	if (stream)
+		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				"the cpu backend has no streams");
+	if (!s->captured)
+		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				"replay before capture");
+	ST_TRY(feed(s, entry));
+	ST_TRY(st_session_run(s->session, entry));
+	return collect(s, entry);
+}
+
+int
+stretto_replay(stretto_session *s, const char *entry, void *stream)
+{
+	return finish(&s->diag, replay(s, entry, stream));
+}
+
+/* The index of a state of that size. */
+static enum st_status
+find_state(stretto_session *s, const char *name, size_t bytes, uint32_t *state)
+{
+	for (uint32_t i = 0; i < s->module->states.count; i++) {
+		uint32_t value = s->module->states.at[i].value;
+		const struct st_type *type = st_value_type(s->module, value);
+		size_t want = (size_t)st_type_elements(type) *
+			      st_dtype_size(type->dtype);
+
+		if (strcmp(st_value_name(s->module, value), name) != 0)
+			continue;
+		*state = i;
+		return bytes == want
+			       ? ST_OK
+			       : st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+					  "'%s' has %zu bytes, %zu given",
+					  name, want, bytes);
+	}
+	return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+			"the plan has no state '%s'", name);
+}
+
+int
+stretto_read(stretto_session *s, const char *name, void *data, size_t bytes)
+{
+	uint32_t state;
+	enum st_status status = find_state(s, name, bytes, &state);
+
+	if (status == ST_OK)
+		status = st_session_read_state(s->session, state, data);
+	return finish(&s->diag, status);
+}
+
+int
+stretto_write(stretto_session *s, const char *name, const void *data,
+	      size_t bytes)
+{
+	uint32_t state;
+	enum st_status status = find_state(s, name, bytes, &state);
+
+	if (status == ST_OK)
+		status = st_session_write_state(s->session, state, data);
+	return finish(&s->diag, status);
+}
+
+int
+stretto_load_weights(stretto_session *s, const char *path)
+{
+	return finish(&s->diag, st_weights_load(s->session, &s->arena,
+						&s->diag, s->module, path));
+}
+
+int
+stretto_save_weights(stretto_session *s, const char *path)
+{
+	return finish(&s->diag, st_weights_save(s->session, &s->arena,
+						&s->diag, s->module, path));
+}
