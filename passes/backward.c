@@ -285,7 +285,7 @@ step_back(struct st_grad_state *s, uint32_t index, uint32_t loss)
 {
 	const struct st_node *node = &s->in->nodes.at[index];
 	uint32_t dout[ST_MAX_RESULTS];
-	struct st_grad g = {s->b, s->in, node, dout, s};
+	struct st_grad g = {s->b, s->in, node, dout, s->loss_factor, s};
 	int any = loss == node->first_result;
 
 	s->b->loc = node->loc;

@@ -17,6 +17,7 @@ struct st_grad {
 	const struct st_module *in; /* the forward entry stands here */
 	const struct st_node *node; /* of `in` */
 	const uint32_t *dout;       /* by result, in the new module */
+	double loss_factor;         /* of the loss itself: 1 / micro-batches */
 	struct st_grad_state *state;
 };
 

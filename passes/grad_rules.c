@@ -287,9 +287,9 @@ st_grad_of_xent_loss(struct st_grad *g)
 	g->node = stats;
 	logits = st_grad_operand(g, 0);
 	targets = st_grad_operand(g, 1);
-	g->node = head;
-	keep_attr(g, ST_KEY_factor);
-	g->node = stats;
+	st_build_float(g->b, ST_KEY_factor,
+		       g->loss_factor *
+			       st_node_float(g->in, head, ST_KEY_factor));
 	d = st_build(g->b, ST_OP_xent_grad, st_grad_name(g, "dlogits"),
 		     ST_IN(logits, targets, m, s));
 	st_grad_give(g, 0, d);
