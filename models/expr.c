@@ -56,6 +56,14 @@ fail(const struct expr *e, const char *what, const char *text)
 	return ST_EINPUT;
 }
 
+/* A fault of the formula, not of the numbers in it. */
+static enum st_status
+fail_formula(struct expr *e, const char *what, const char *text)
+{
+	e->culprit = st_no_loc();
+	return fail(e, what, text);
+}
+
 static enum st_status product(struct expr *e, double *value);
 static enum st_status number_of(struct expr *e, const struct st_yaml *node,
 				int is_formula, double *value);
@@ -67,7 +75,7 @@ key_number(struct expr *e, struct st_model_key *key, double *value)
 	enum st_status status;
 
 	if (key->busy)
-		return fail(e, "depends on itself through ", key->name);
+		return fail_formula(e, "depends on itself through ", key->name);
 	key->used = 1;
 	key->busy = 1;
 	if (key->stated) {
@@ -94,7 +102,7 @@ name(struct expr *e, double *value)
 		return key_number(e, key, value);
 	}
 	text = st_arena_strndup(e->model->arena, e->at, length);
-	return fail(e, "no such key: ", text ? text : "");
+	return fail_formula(e, "no such key: ", text ? text : "");
 }
 
 static void
@@ -116,7 +124,7 @@ factor(struct expr *e, double *value)
 		e->at++;
 		ST_TRY(product(e, value));
 		if (*e->at != ')')
-			return fail(e, "want ')' in ", e->node->text);
+			return fail_formula(e, "want ')' in ", e->node->text);
 		e->at++;
 	} else if (is_digit(*e->at)) {
 		char *end;
@@ -126,7 +134,8 @@ factor(struct expr *e, double *value)
 	} else if (is_letter(*e->at)) {
 		ST_TRY(name(e, value));
 	} else {
-		return fail(e, "want a number or a key in ", e->node->text);
+		return fail_formula(e, "want a number or a key in ",
+				    e->node->text);
 	}
 	if (root)
 		*value = sqrt(*value);
@@ -158,12 +167,13 @@ formula(struct expr *e, const struct st_yaml *node, double *value)
 	const char *at = e->at;
 
 	if (strlen(node->text) > LONGEST_EXPR)
-		return fail(e, "the formula is too long", "");
+		return fail_formula(e, "the formula is too long", "");
 	e->node = node;
 	e->at = node->text;
 	ST_TRY(product(e, value));
 	if (*e->at)
-		return fail(e, "want '*', '/' or the end in ", node->text);
+		return fail_formula(e, "want '*', '/' or the end in ",
+				    node->text);
 	e->node = outer;
 	e->at = at;
 	return ST_OK;
@@ -177,9 +187,9 @@ number_of(struct expr *e, const struct st_yaml *node, int is_formula,
 		return fail(e, "has no value", "");
 	if (node->kind == ST_YAML_INT || node->kind == ST_YAML_FLOAT) {
 		*value = node->f;
-		return isfinite(node->f) ? ST_OK
-					 : fail(e, "the number is too large",
-						"");
+		return isfinite(node->f)
+			       ? ST_OK
+			       : fail(e, "the number is too large", "");
 	}
 	if (node->kind == ST_YAML_STRING && is_formula)
 		return formula(e, node, value);
@@ -198,13 +208,46 @@ evaluate(struct expr *e, double *value)
 	return ST_OK;
 }
 
+/* "head_dim = n_embd / n_head" where the net does not state head_dim. */
+static void
+describe(struct st_buffer *text, const struct expr *e)
+{
+	const char *formula = e->node->text;
+	const struct st_model_key *key =
+		st_family_key(e->model, formula, strlen(formula));
+
+	st_buffer_init(text, e->model->arena);
+	st_buffer_puts(text,
+		       e->node->kind == ST_YAML_STRING ? formula : e->what);
+	if (key && !key->stated && key->otherwise &&
+	    key->otherwise->kind == ST_YAML_STRING)
+		st_buffer_printf(text, " = %s", key->otherwise->text);
+}
+
+static enum st_status
+fail_range(struct expr *e, double value, const char *want)
+{
+	struct st_buffer text;
+
+	describe(&text, e);
+	st_buffer_printf(&text, " is %.10g", value);
+	e->what = text.text;
+	return fail(e, "want ", want);
+}
+
 enum st_status
 st_expr_number(const struct st_model *model, const struct st_yaml *expr,
-	       const char *what, double *value)
+	       const char *what, double low, double high, double *value)
 {
 	struct expr e = {.model = model, .node = expr, .what = what};
+	const char *want;
 
-	return evaluate(&e, value);
+	ST_TRY(evaluate(&e, value));
+	if (*value >= low && *value <= high)
+		return ST_OK;
+	want = st_arena_printf(model->arena, "a number from %g to %g", low,
+			       high);
+	return fail_range(&e, *value, want ? want : "another number");
 }
 
 enum st_status
@@ -212,35 +255,33 @@ st_expr_count(const struct st_model *model, const struct st_yaml *expr,
 	      const char *what, int64_t *value)
 {
 	struct expr e = {.model = model, .node = expr, .what = what};
-	struct st_buffer text;
 	double x;
 
 	ST_TRY(evaluate(&e, &x));
-	if (x >= 1 && x <= 0x1p40 && x == floor(x)) {
-		*value = (int64_t)x;
-		return ST_OK;
-	}
-	st_buffer_init(&text, model->arena);
-	if (expr->kind == ST_YAML_STRING)
-		st_buffer_printf(&text, "%s is ", expr->text);
-	st_buffer_printf(&text, "%.10g, want a whole number from 1 to 2^40",
-			 x);
-	return fail(&e, "", text.text);
+	if (x < 1 || x > 0x1p40 || x != floor(x))
+		return fail_range(&e, x, "a whole number from 1 to 2^40");
+	*value = (int64_t)x;
+	return ST_OK;
 }
 
 /* The value that a word stands for: that of the key it names, or itself. */
 static const struct st_yaml *
-resolve(const struct st_model *model, const struct st_yaml *node)
+resolve(struct expr *e)
 {
+	const struct st_yaml *node = e->node;
+
 	for (int hops = 0; hops < 8 && node->kind == ST_YAML_STRING; hops++) {
-		struct st_model_key *key = st_family_key(model, node->text,
-						   strlen(node->text));
+		struct st_model_key *key =
+			st_family_key(e->model, node->text, strlen(node->text));
 
 		if (!key)
 			break;
 		key->used = 1;
-		if (key->stated)
+		e->what = key->name;
+		if (key->stated) {
+			e->culprit = key->stated->loc;
 			return key->stated;
+		}
 		if (!key->otherwise)
 			break;
 		node = key->otherwise;
@@ -252,9 +293,8 @@ enum st_status
 st_expr_flag(const struct st_model *model, const struct st_yaml *expr,
 	     const char *what, int *value)
 {
-	const struct st_yaml *node = resolve(model, expr);
-	struct expr e = {.model = model, .node = expr, .what = what,
-			 .culprit = node->loc};
+	struct expr e = {.model = model, .node = expr, .what = what};
+	const struct st_yaml *node = resolve(&e);
 
 	if (node->kind != ST_YAML_BOOL)
 		return fail(&e, "want true or false", "");
@@ -264,16 +304,25 @@ st_expr_flag(const struct st_model *model, const struct st_yaml *expr,
 
 enum st_status
 st_expr_word(const struct st_model *model, const struct st_yaml *expr,
-	     const char *what, const char **value)
+	     const char *what, const char *const *words, int *index)
 {
-	const struct st_yaml *node = resolve(model, expr);
-	struct expr e = {.model = model, .node = expr, .what = what,
-			 .culprit = node->loc};
+	struct expr e = {.model = model, .node = expr, .what = what};
+	const struct st_yaml *node = resolve(&e);
+	const char *near;
 
-	if (node->kind != ST_YAML_STRING)
-		return fail(&e, "want a word", "");
-	*value = node->text;
-	return ST_OK;
+	for (*index = 0; words[*index]; (*index)++)
+		if (strcmp(words[*index], node->text) == 0)
+			return ST_OK;
+	near = node->text[0] ? st_nearest(node->text, words) : NULL;
+	if (near)
+		near = st_arena_printf(model->arena,
+				       "'%s' is not known; did you mean "
+				       "'%s'?",
+				       node->text, near);
+	else
+		near = st_arena_printf(model->arena, "'%s' is not supported",
+				       node->text);
+	return fail(&e, near ? near : "", "");
 }
 
 int

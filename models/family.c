@@ -14,27 +14,25 @@ struct family {
 	const struct st_yaml *aliases, *only, *ignored;
 };
 
-/* Keys of config.json that change nothing in the graph. */
-static const char *const not_graph[] = {
-	"_attn_implementation", "_name_or_path", "architectures", "auto_map",
-	"bad_words_ids", "begin_suppress_tokens", "bos_token_id",
-	"chunk_size_feed_forward", "cls_token_id", "decoder_start_token_id",
-	"diversity_penalty", "do_sample", "early_stopping",
-	"encoder_no_repeat_ngram_size", "eos_token_id",
-	"exponential_decay_length_penalty", "finetuning_task",
-	"forced_bos_token_id", "forced_eos_token_id", "gradient_checkpointing",
-	"id2label", "label2id", "length_penalty", "mask_token_id",
-	"max_length", "min_length", "no_repeat_ngram_size",
-	"num_beam_groups", "num_beams", "num_labels", "num_return_sequences",
-	"output_attentions", "output_hidden_states", "output_past",
-	"output_scores", "pad_token_id", "prefix", "problem_type",
-	"pruned_heads", "remove_invalid_values", "repetition_penalty",
-	"return_dict", "return_dict_in_generate", "sep_token_id",
-	"suppress_tokens", "task_specific_params", "temperature",
-	"tf_legacy_loss", "tokenizer_class", "top_k", "top_p", "torchscript",
-	"transformers_version", "typical_p", "unk_token_id", "use_bfloat16",
-	"use_cache",
-};
+/* Keys of config.json that change nothing in the graph, between blanks. */
+static const char not_graph[] =
+	" _attn_implementation _name_or_path architectures"
+	" bad_words_ids begin_suppress_tokens bos_token_id"
+	" chunk_size_feed_forward cls_token_id decoder_start_token_id"
+	" diversity_penalty do_sample early_stopping"
+	" encoder_no_repeat_ngram_size eos_token_id"
+	" exponential_decay_length_penalty finetuning_task"
+	" forced_bos_token_id forced_eos_token_id"
+	" gradient_checkpointing id2label label2id length_penalty"
+	" mask_token_id max_length min_length no_repeat_ngram_size"
+	" num_beam_groups num_beams num_labels num_return_sequences"
+	" output_attentions output_hidden_states output_past"
+	" output_scores pad_token_id prefix problem_type"
+	" remove_invalid_values repetition_penalty return_dict"
+	" return_dict_in_generate sep_token_id suppress_tokens"
+	" task_specific_params temperature tf_legacy_loss"
+	" tokenizer_class top_k top_p torchscript transformers_version"
+	" typical_p unk_token_id use_bfloat16 use_cache ";
 
 static enum st_status
 fail(const struct family *f, struct st_loc loc, const char *what,
@@ -92,9 +90,9 @@ declare(const struct family *f, const char *section, int derived)
 	for (size_t i = 0; map && i < map->count; i++) {
 		const struct st_yaml_item *item = &map->items[i];
 		struct st_model_key key = {.name = item->key,
-				     .otherwise = item->value,
-				     .declared = item->loc,
-				     .derived = derived};
+					   .otherwise = item->value,
+					   .declared = item->loc,
+					   .derived = derived};
 
 		if (strcmp(item->value->text, "required") == 0 && !derived)
 			key.otherwise = NULL;
@@ -106,9 +104,13 @@ declare(const struct family *f, const char *section, int derived)
 static int
 is_listed(const struct family *f, const char *name)
 {
-	for (size_t i = 0; i < sizeof(not_graph) / sizeof(not_graph[0]); i++)
-		if (strcmp(not_graph[i], name) == 0)
-			return 1;
+	size_t length = strlen(name);
+	const char *at = length ? strstr(not_graph, name) : NULL;
+
+	while (at && (at[-1] != ' ' || at[length] != ' '))
+		at = strstr(at + 1, name);
+	if (at && !strchr(name, ' '))
+		return 1;
 	for (size_t i = 0; f->ignored && i < f->ignored->count; i++)
 		if (strcmp(f->ignored->items[i].value->text, name) == 0)
 			return 1;
@@ -151,8 +153,8 @@ fail_unknown(const struct family *f, const char *path, struct st_loc loc)
 
 /* A key that only one value is built for; not stating it is that value. */
 static enum st_status
-check_only(const struct family *f, const char *path,
-	   const struct st_yaml *want, const struct st_yaml *node)
+check_only(const struct family *f, const char *path, const struct st_yaml *want,
+	   const struct st_yaml *node)
 {
 	int numbers = node->kind == ST_YAML_INT || node->kind == ST_YAML_FLOAT;
 	int same = numbers && (want->kind == ST_YAML_INT ||
@@ -172,7 +174,7 @@ check_only(const struct family *f, const char *path,
 }
 
 static enum st_status
-state_key(const struct family *f, struct st_model_key *key,
+state_key(const struct family *f, struct st_model_key *key, const char *path,
 	  const struct st_yaml_item *item)
 {
 	const struct st_yaml *node = item->value, *old = key->stated;
@@ -185,8 +187,9 @@ state_key(const struct family *f, struct st_model_key *key,
 				st_yaml_kind_name(node->kind));
 	if (old && old->level == node->level) {
 		st_error(f->model->diag, ST_EINPUT, item->loc,
-			 "'%s' is another name of '%s', which is given already",
-			 item->key, key->name);
+			 "'%s' is given already, under another name: '%s' is "
+			 "the same",
+			 key->name, path);
 		st_note(f->model->diag, old->loc, "the other one");
 		return ST_EINPUT;
 	}
@@ -210,15 +213,15 @@ read_key(const struct family *f, const char *group, const char *path,
 	    (has_group(f->aliases, path) || has_group(f->only, path)))
 		return read_keys(f, path, item->value);
 	if (key)
-		return state_key(f, key, item);
+		return state_key(f, key, path, item);
 	if (only)
 		return check_only(f, path, only, item->value);
-	if (is_listed(f, path))
+	if (is_listed(f, path) ||
+	    (strcmp(path, "pruned_heads") == 0 && item->value->count == 0))
 		return ST_OK;
 	if (around)
 		return st_error(f->model->diag, ST_EINPUT, item->loc,
-				"%s: %s is not supported, only %s", path,
-				group,
+				"%s: %s is not supported, only %s", path, group,
 				around->text[0] ? around->text : "null");
 	return fail_unknown(f, path, item->loc);
 }
@@ -227,8 +230,9 @@ read_key(const struct family *f, const char *group, const char *path,
 static enum st_status
 read_own_key(const struct family *f, const struct st_yaml_item *item)
 {
-	struct st_model_key key = {.name = item->key, .stated = item->value,
-			     .declared = item->loc};
+	struct st_model_key key = {.name = item->key,
+				   .stated = item->value,
+				   .declared = item->loc};
 
 	if (item->value->kind >= ST_YAML_LIST ||
 	    item->value->kind == ST_YAML_NULL)
@@ -288,184 +292,13 @@ check_required(const struct family *f)
 	return ST_OK;
 }
 
-/* ---- lists of layers ---- */
-
-struct kind {
-	const char *name, *required, *optional;
-};
-
-static const struct kind kinds[] = {
-#define LAYER(name, required, optional) {#name, required, optional},
-#include "models/layers.def"
-};
-
-enum {
-#define LAYER(name, ...) KIND_##name,
-#include "models/layers.def"
-	KINDS
-};
-
-const struct st_yaml_item *
-st_layer_kind(const struct st_yaml *layer, int *kind)
-{
-	for (*kind = 0; *kind < KINDS; (*kind)++) {
-		const struct st_yaml_item *item =
-			st_yaml_find(layer, kinds[*kind].name);
-
-		if (item)
-			return item;
-	}
-	return NULL;
-}
-
-static int
-has_word(const char *words, const char *word)
-{
-	size_t length = strlen(word);
-	const char *at = length ? strstr(words, word) : NULL;
-
-	while (at && ((at != words && at[-1] != ' ') ||
-		      (at[length] != ' ' && at[length] != '\0')))
-		at = strstr(at + 1, word);
-	return at != NULL;
-}
-
-/* Words of two lists as an array for "did you mean". */
-static enum st_status
-fail_argument(const struct family *f, const struct kind *kind,
-	      const struct st_yaml_item *item)
-{
-	const char *both[] = {kind->required, kind->optional};
-	const char *list[16];
-	size_t n = 0;
-
-	for (int i = 0; i < 2; i++)
-		for (const char *at = both[i]; *at;) {
-			size_t length = strcspn(at, " ");
-
-			list[n] = st_arena_strndup(f->model->arena, at,
-						   length);
-			if (!list[n++])
-				return st_error_memory(f->model->diag);
-			at += length + (at[length] == ' ');
-		}
-	list[n] = NULL;
-	return st_net_unknown(f->model->diag, item->loc,
-			      "argument of a layer", item->key, list);
-}
-
-static enum st_status
-check_name(const struct family *f, const struct st_yaml *node)
-{
-	const char *text = node->text;
-	size_t length = strlen(text);
-
-	if (node->kind == ST_YAML_STRING && length && length <= LONGEST_NAME &&
-	    strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-			 "0123456789_.") == length &&
-	    !strchr("0123456789.", text[0]))
-		return ST_OK;
-	return fail(f, node->loc,
-		    "a name must begin with a letter and hold letters, "
-		    "digits, '_' and '.' only", "");
-}
-
-static enum st_status check_layers(const struct family *f,
-				   const struct st_yaml *list, int depth);
-
-static enum st_status
-check_arguments(const struct family *f, const struct kind *kind,
-		const struct st_yaml *layer, struct st_loc loc)
-{
-	for (size_t i = 0; i < layer->count; i++) {
-		const struct st_yaml_item *item = &layer->items[i];
-
-		if (strcmp(item->key, kind->name) != 0 &&
-		    !has_word(kind->required, item->key) &&
-		    !has_word(kind->optional, item->key))
-			return fail_argument(f, kind, item);
-		if (item->value->kind == ST_YAML_NULL)
-			return fail(f, item->loc, "no value for ", item->key);
-		if (strcmp(item->key, "name") == 0 ||
-		    strcmp(item->key, "param") == 0 ||
-		    strcmp(item->key, "tied_to") == 0)
-			ST_TRY(check_name(f, item->value));
-	}
-	for (const char *at = kind->required; *at;) {
-		size_t length = strcspn(at, " ");
-		const char *word = st_arena_strndup(f->model->arena, at,
-						    length);
-
-		if (!word)
-			return st_error_memory(f->model->diag);
-		if (!st_yaml_find(layer, word))
-			return st_error(f->model->diag, ST_EINPUT, loc,
-					"%s: argument '%s' is missing",
-					kind->name, word);
-		at += length + (at[length] == ' ');
-	}
-	return ST_OK;
-}
-
-static enum st_status
-fail_kind(const struct family *f, const struct st_yaml *layer)
-{
-	const char *list[KINDS + 1];
-
-	for (int i = 0; i < KINDS; i++)
-		list[i] = kinds[i].name;
-	list[KINDS] = NULL;
-	if (layer->count == 0)
-		return fail(f, layer->loc, "the layer says no kind", "");
-	return st_net_unknown(f->model->diag, layer->items[0].loc,
-			      "kind of layer", layer->items[0].key, list);
-}
-
-static enum st_status
-check_layer(const struct family *f, const struct st_yaml *layer, int depth,
-	    int last)
-{
-	const struct st_yaml_item *item;
-	int kind;
-
-	if (layer->kind != ST_YAML_MAP)
-		return fail(f, layer->loc,
-			    "a layer is a mapping, such as {rmsnorm: norm, "
-			    "...}, not ", st_yaml_kind_name(layer->kind));
-	item = st_layer_kind(layer, &kind);
-	if (!item)
-		return fail_kind(f, layer);
-	ST_TRY(check_arguments(f, &kinds[kind], layer, item->loc));
-	if (kind != KIND_repeat)
-		ST_TRY(check_name(f, item->value));
-	if ((kind == KIND_cross_entropy) != (depth == 0 && last))
-		return fail(f, item->loc,
-			    "layers end with cross_entropy, and have it "
-			    "nowhere else", "");
-	if (kind == KIND_repeat || kind == KIND_residual)
-		return check_layers(f, st_yaml_get(layer, "layers"),
-				    depth + 1);
-	return ST_OK;
-}
-
-static enum st_status
-check_layers(const struct family *f, const struct st_yaml *list, int depth)
-{
-	if (list->kind != ST_YAML_LIST || list->count == 0)
-		return fail(f, list->loc, "layers: want a list of layers", "");
-	for (size_t i = 0; i < list->count; i++)
-		ST_TRY(check_layer(f, list->items[i].value, depth,
-				   i + 1 == list->count));
-	return ST_OK;
-}
-
 /* ---- the file ---- */
 
 static const char *
 try_directory(const struct family *f, const char *dir, const char *name)
 {
-	const char *path = st_arena_printf(f->model->arena, "%s/%s.yaml", dir,
-					   name);
+	const char *path =
+		st_arena_printf(f->model->arena, "%s/%s.yaml", dir, name);
 
 	return path && access(path, R_OK) == 0 ? path : NULL;
 }
@@ -474,8 +307,8 @@ static const char *
 find_file(const struct family *f, const char *name)
 {
 	const char *const *search = f->model->search;
-	const char *beside = st_net_beside(f->model->arena, f->model->path,
-					   "../families");
+	const char *beside =
+		st_net_beside(f->model->arena, f->model->path, "../families");
 	const char *path = beside ? try_directory(f, beside, name) : NULL;
 
 	for (; !path && search && *search; search++)
@@ -498,8 +331,8 @@ static enum st_status
 check_sections(const struct family *f)
 {
 	static const char *const sections[] = {
-		"family", "keys", "aliases", "only", "ignored", "longest",
-		"let", "layers", NULL,
+		"family",  "keys", "aliases", "only", "ignored",
+		"longest", "let",  "layers",  NULL,
 	};
 
 	for (size_t i = 0; i < f->tree->count; i++) {
@@ -510,8 +343,7 @@ check_sections(const struct family *f)
 			s++;
 		if (!sections[s])
 			return st_net_unknown(f->model->diag,
-					      f->tree->items[i].loc,
-					      "section",
+					      f->tree->items[i].loc, "section",
 					      f->tree->items[i].key, sections);
 	}
 	return ST_OK;
@@ -545,8 +377,7 @@ read_file(struct family *f, const struct st_yaml *type)
 	const char *path;
 
 	if (!type)
-		return st_error(f->model->diag, ST_EINPUT,
-				f->model->model_loc,
+		return st_error(f->model->diag, ST_EINPUT, f->model->model_loc,
 				"the net needs model.model_type or a list of "
 				"layers");
 	if (type->kind != ST_YAML_STRING || strchr(type->text, '/') ||
@@ -588,26 +419,10 @@ check_longest(const struct family *f)
 	if (longest &&
 	    st_expr_count(f->model, longest, "longest", &most) == ST_OK &&
 	    seq > most)
-		st_warn(f->model->diag, st_setting_loc(f->model,
-						       ST_SET_seq_len),
+		st_warn(f->model->diag,
+			st_setting_loc(f->model, ST_SET_seq_len),
 			"seq_len %lld is longer than %s %lld", (long long)seq,
 			longest->text, (long long)most);
-}
-
-/* Rows of the first embedding. */
-static const struct st_yaml *
-find_rows(const struct st_yaml *list)
-{
-	const struct st_yaml *rows = NULL;
-
-	for (size_t i = 0; list && !rows && i < list->count; i++) {
-		const struct st_yaml *layer = list->items[i].value;
-
-		rows = st_yaml_find(layer, "embedding")
-			       ? st_yaml_get(layer, "rows")
-			       : find_rows(st_yaml_get(layer, "layers"));
-	}
-	return rows;
 }
 
 enum st_status
@@ -616,7 +431,6 @@ st_family_read(struct st_model *model)
 	struct family f = {.model = model};
 	const struct st_yaml *keys = st_yaml_get(model->root, "model");
 	const struct st_yaml *own = st_yaml_get(model->root, "layers");
-	const struct st_yaml *rows;
 
 	if (keys && keys->kind == ST_YAML_NULL)
 		keys = NULL;
@@ -628,14 +442,10 @@ st_family_read(struct st_model *model)
 		ST_TRY(read_file(&f, st_yaml_get(keys, "model_type")));
 	if (keys)
 		ST_TRY(read_keys(&f, "", keys));
-	ST_TRY(check_layers(&f, model->layers, 0));
+	ST_TRY(st_layers_check(model));
 	if (own)
 		ST_TRY(check_used(&f));
 	ST_TRY(check_required(&f));
 	check_longest(&f);
-	rows = find_rows(model->layers);
-	if (!rows)
-		return fail(&f, model->layers->loc,
-			    "layers: there is no embedding", "");
-	return st_expr_count(model, rows, "rows", &model->vocab_size);
+	return st_layers_vocabulary(model);
 }

@@ -385,8 +385,11 @@ st_yaml_parse(struct st_arena *arena, struct st_diag *diag, uint32_t source,
 	      size_t skip, struct st_yaml **root)
 {
 	const struct st_source *file = &diag->sources[source];
-	struct reader r = {.arena = arena, .diag = diag, .source = source,
-			   .text = file->text, .length = file->length,
+	struct reader r = {.arena = arena,
+			   .diag = diag,
+			   .source = source,
+			   .text = file->text,
+			   .length = file->length,
 			   .skip = skip};
 	struct st_loc start = {source, 1, 1, 0, 0};
 	enum st_status status;
@@ -398,9 +401,9 @@ st_yaml_parse(struct st_arena *arena, struct st_diag *diag, uint32_t source,
 	if (!yaml_parser_initialize(&r.parser))
 		return st_error_memory(diag);
 	yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-	yaml_parser_set_input_string(
-		&r.parser, (const unsigned char *)file->text + skip,
-		file->length - skip);
+	yaml_parser_set_input_string(&r.parser,
+				     (const unsigned char *)file->text + skip,
+				     file->length - skip);
 	rewind_cursor(&r);
 	status = read_document(&r, root);
 	yaml_parser_delete(&r.parser);
@@ -414,6 +417,7 @@ read_file(struct st_arena *arena, struct st_diag *diag, const char *path,
 {
 	FILE *file = fopen(path, "rb");
 	struct stat about;
+	size_t most = ST_YAML_MAX_BYTES + 1;
 	enum st_status status = ST_OK;
 
 	if (!file)
@@ -422,19 +426,19 @@ read_file(struct st_arena *arena, struct st_diag *diag, const char *path,
 	*text = NULL;
 	if (fstat(fileno(file), &about) || !S_ISREG(about.st_mode)) {
 		status = st_error(diag, ST_EINPUT, from,
-				  "cannot read '%s': not a regular file",
-				  path);
+				  "cannot read '%s': not a regular file", path);
 	} else {
-		*text = st_arena_alloc(arena, ST_YAML_MAX_BYTES + 1);
+		if (about.st_size < ST_YAML_MAX_BYTES)
+			most = (size_t)about.st_size + 1;
+		*text = st_arena_alloc(arena, most);
 		if (!*text)
 			status = st_error_memory(diag);
 	}
 	if (*text)
-		*length = fread(*text, 1, ST_YAML_MAX_BYTES + 1, file);
+		*length = fread(*text, 1, most, file);
 	if (*text && ferror(file))
-		status = st_error(diag, ST_EINPUT, from,
-				  "cannot read '%s': %s", path,
-				  strerror(errno));
+		status = st_error(diag, ST_EINPUT, from, "cannot read '%s': %s",
+				  path, strerror(errno));
 	fclose(file);
 	return status;
 }

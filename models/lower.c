@@ -11,8 +11,8 @@ void
 st_lower_fail(struct st_lowering *l, const char *what, const char *text)
 {
 	if (l->b.status == ST_OK)
-		l->b.status = st_error(l->model->diag, ST_EINPUT, l->at,
-				       "%s%s", what, text);
+		l->b.status = st_error(l->model->diag, ST_EINPUT, l->at, "%s%s",
+				       what, text);
 }
 
 static void
@@ -32,10 +32,9 @@ static const char *
 join(struct st_lowering *l, const char *separator, const char *name,
      const char *suffix)
 {
-	const char *text = st_arena_printf(l->model->arena, "%s%s%s%s",
-					   l->prefix,
-					   l->prefix[0] ? separator : "", name,
-					   suffix);
+	const char *text =
+		st_arena_printf(l->model->arena, "%s%s%s%s", l->prefix,
+				l->prefix[0] ? separator : "", name, suffix);
 
 	if (!text)
 		fail_memory(l);
@@ -43,15 +42,13 @@ join(struct st_lowering *l, const char *separator, const char *name,
 }
 
 const char *
-st_lower_value_name(struct st_lowering *l, const char *name,
-		    const char *suffix)
+st_lower_value_name(struct st_lowering *l, const char *name, const char *suffix)
 {
 	return join(l, "/", name, suffix);
 }
 
 const char *
-st_lower_param_name(struct st_lowering *l, const char *name,
-		    const char *suffix)
+st_lower_param_name(struct st_lowering *l, const char *name, const char *suffix)
 {
 	return join(l, ".", name, suffix);
 }
@@ -111,10 +108,9 @@ st_lower_param(struct st_lowering *l, const char *base, const char *suffix)
 static void
 define(struct st_lowering *l, const char *name, uint32_t value)
 {
-	struct st_named *grown =
-		st_arena_grow(l->model->arena, l->named.at, l->named.count,
-			      &l->named.capacity, l->named.count + 1,
-			      sizeof(*grown));
+	struct st_named *grown = st_arena_grow(
+		l->model->arena, l->named.at, l->named.count,
+		&l->named.capacity, l->named.count + 1, sizeof(*grown));
 
 	if (!grown) {
 		fail_memory(l);
@@ -154,8 +150,10 @@ st_lower_operand(struct st_lowering *l, int i)
 	if (of && of->kind == ST_YAML_LIST)
 		of = i < (int)of->count ? of->items[i].value : NULL;
 	if (st_lower_arg(l, "of") && (!of || of->kind != ST_YAML_STRING)) {
-		st_lower_fail(l, "of: want the name of a layer, or a list of "
-				 "names", "");
+		st_lower_fail(l,
+			      "of: want the name of a layer, or a list of "
+			      "names",
+			      "");
 		return ST_NONE;
 	}
 	if (of) {
@@ -163,11 +161,15 @@ st_lower_operand(struct st_lowering *l, int i)
 		if (value == ST_NONE)
 			value = find_result(l, of->text);
 		if (value == ST_NONE)
-			st_lower_fail(l, "of: no layer before this one is "
-					 "called ", of->text);
+			st_lower_fail(l,
+				      "of: no layer before this one is "
+				      "called ",
+				      of->text);
 	} else if (value == ST_NONE) {
-		st_lower_fail(l, "there is no layer before this one to read "
-				 "from", "");
+		st_lower_fail(l,
+			      "there is no layer before this one to read "
+			      "from",
+			      "");
 	}
 	return value;
 }
@@ -195,8 +197,7 @@ lead_to_net(struct st_lowering *l)
 	if (l->model->family && last && last->loc.source == l->at.source)
 		st_note(l->model->diag, l->model->model_loc,
 			"in '%s' of the family '%s', lowered for this net",
-			st_lower_value_name(l, l->name, ""),
-			l->model->family);
+			st_lower_value_name(l, l->name, ""), l->model->family);
 }
 
 static void
@@ -285,8 +286,10 @@ st_lower_residual(struct st_lowering *l)
 	uint32_t loc = l->b.loc, stream = l->current, branch;
 
 	if (stream == ST_NONE) {
-		st_lower_fail(l, "there is no layer before this one to add "
-				 "to", "");
+		st_lower_fail(l,
+			      "there is no layer before this one to add "
+			      "to",
+			      "");
 		return;
 	}
 	st_lower_list(l, list);
@@ -297,9 +300,9 @@ st_lower_residual(struct st_lowering *l)
 	l->name = name;
 	l->at = at;
 	l->b.loc = loc;
-	l->current = st_build(&l->b, ST_OP_sum,
-			      st_lower_value_name(l, name, ""),
-			      ST_IN(stream, branch));
+	l->current =
+		st_build(&l->b, ST_OP_sum, st_lower_value_name(l, name, ""),
+			 ST_IN(stream, branch));
 }
 
 /* ---- entries ---- */
@@ -338,8 +341,7 @@ make_init(struct st_lowering *l)
 			st_build_float(&l->b, ST_KEY_factor, initial->value);
 		}
 		value = st_build(&l->b,
-				 initial->is_random ? ST_OP_random
-						    : ST_OP_fill,
+				 initial->is_random ? ST_OP_random : ST_OP_fill,
 				 name, ST_NO_OPERANDS);
 		if (l->b.status != ST_OK)
 			return;
@@ -421,8 +423,8 @@ st_model_lower(struct st_model *model, struct st_module **module)
 		return st_error_memory(model->diag);
 	st_build_init(&l.b, l.module);
 	l.dtype = (enum st_dtype)st_dtype_find(dtype, strlen(dtype));
-	l.batch = model->settings[ST_SET_micro_batch_size].i *
-		  st_plan_dp(model);
+	l.batch =
+		model->settings[ST_SET_micro_batch_size].i * st_plan_dp(model);
 	l.steps = model->settings[ST_SET_seq_len].i;
 	st_spread_mesh(&l);
 	set_options(&l);

@@ -28,7 +28,7 @@ struct st_lowering {
 	struct st_model *model;
 	struct st_module *module;
 	struct st_builder b; /* its status covers the whole lowering */
-	int declaring;	     /* the first walk */
+	int declaring;       /* the first walk */
 	enum st_dtype dtype;
 	int64_t batch, steps;
 
@@ -77,9 +77,33 @@ int st_lower_operands(const struct st_lowering *l);
 /* Lowers a list of layers; the last result is l->current. */
 void st_lower_list(struct st_lowering *l, const struct st_yaml *list);
 
-/* layers.c: first walk and second walk of each kind. */
+static inline int
+st_lower_failed(const struct st_lowering *l)
+{
+	return l->b.status != ST_OK;
+}
+
+/* lower_args.c: arguments of the current layer; errors go to l->b.status,
+ * and what comes back is harmless then. */
+enum st_cut { ST_CUT_NONE, ST_CUT_COLUMN, ST_CUT_ROW, ST_CUT_VOCABULARY };
+
+double st_lower_number(struct st_lowering *l, const char *arg, double low,
+		       double high);
+int64_t st_lower_count(struct st_lowering *l, const struct st_yaml *node,
+		       const char *what);
+int st_lower_flag(struct st_lowering *l, const char *arg, int otherwise);
+/* Index of the word in a list; 0 if the argument is not given. */
+int st_lower_word(struct st_lowering *l, const char *arg,
+		  const char *const *words);
+enum st_cut st_lower_cut(struct st_lowering *l);
+double st_lower_std(struct st_lowering *l);
+const char *st_lower_base(const struct st_lowering *l);
+int st_lower_extent(struct st_lowering *l, struct st_type *type,
+		    const char *arg, int64_t fused);
+
+/* First walk and second walk of each kind. */
 typedef void st_layer_fn(struct st_lowering *l);
-#define LAYER(kind, ...)                \
+#define LAYER(kind, ...)               \
 	st_layer_fn st_declare_##kind; \
 	st_layer_fn st_lower_##kind;
 #include "models/layers.def"

@@ -19,8 +19,8 @@ st_model_load(struct st_arena *arena, struct st_diag *diag,
 	model->arena = arena;
 	model->diag = diag;
 	model->names = names;
-	model->path = st_arena_strndup(arena, source->path,
-				       strlen(source->path));
+	model->path =
+		st_arena_strndup(arena, source->path, strlen(source->path));
 	model->search = source->search;
 	if (!model->path)
 		return st_error_memory(diag);
@@ -101,7 +101,8 @@ print_key(const struct st_model *model, struct st_buffer *out,
 		print_number(out, node->f, node->kind == ST_YAML_FLOAT);
 	else if (!key->stated && node->kind == ST_YAML_STRING &&
 		 st_expr_is_one(model, node->text) &&
-		 st_expr_number(model, node, key->name, &value) == ST_OK)
+		 st_expr_number(model, node, key->name, -HUGE_VAL, HUGE_VAL,
+				&value) == ST_OK)
 		print_number(out, value, 0);
 	else
 		st_yaml_print(out, node);

@@ -241,8 +241,7 @@ read_hf_config(struct merger *m, struct st_yaml *root)
 	file = st_net_beside(model->arena, model->path, path->text);
 	if (!file)
 		return st_error_memory(model->diag);
-	ST_TRY(st_yaml_read(model->arena, model->diag, file, path->loc,
-			    &tree));
+	ST_TRY(st_yaml_read(model->arena, model->diag, file, path->loc, &tree));
 	ST_TRY(want_map(m, tree, path->loc));
 	for (size_t i = 0; i < own->value->count; i++)
 		if (strcmp(own->value->items[i].key, "hf_config") != 0)
@@ -257,8 +256,9 @@ static enum st_status
 check_sections(struct st_model *model, const struct st_yaml *root)
 {
 	static const char *const sections[] = {
-		"stretto", "include", "model", "layers", "parallelism",
-		"training", "overlap", "capture", "target", "report", NULL,
+		"stretto",     "include",  "model",   "layers",
+		"parallelism", "training", "overlap", "capture",
+		"target",      "report",   NULL,
 	};
 	const struct st_yaml *version = st_yaml_get(root, "stretto");
 

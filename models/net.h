@@ -8,11 +8,15 @@
  *   net.c            includes, --set, hf_config -> one tree
  *   settings.c       the tree outside of `model` -> values with an origin
  *   plan.c           batch sizes, mesh, dtypes: what follows from them
- *   family.c         family files, keys of `model`, lists of layers
+ *   family.c         family files, keys of `model`
+ *   outline.c        lists of layers
  *   expr.c           "hidden_size / num_attention_heads"
  *   lower.c          states, entries and options of the module
- *   layers.c         one function pair for each kind of layer
+ *   lower_args.c     arguments of a layer
+ *   lower_linear.c   layers with a matrix
+ *   lower_layers.c   the other kinds of layers
  *   spread.c         parallelism -> mesh, and who is cut over which axes
+ *   model.c          loading and printing
  */
 
 #include "models/model.h"
@@ -29,7 +33,7 @@ enum st_setting {
 
 struct st_setting_value {
 	const struct st_yaml *from; /* NULL: a default, or not set */
-	const char *path;	    /* as stated */
+	const char *path;           /* as stated */
 	int set;
 	int64_t i;
 	double f[2];
@@ -40,7 +44,7 @@ struct st_setting_value {
 
 struct st_model_key {
 	const char *name;
-	const struct st_yaml *stated; /* in the net; NULL: not */
+	const struct st_yaml *stated;    /* in the net; NULL: not */
 	const struct st_yaml *otherwise; /* the family's default or NULL */
 	struct st_loc declared;
 	int derived; /* under `let`: no net may state it */
@@ -64,7 +68,7 @@ struct st_model {
 	struct st_setting_value settings[ST_SET_COUNT];
 	struct st_keys keys;
 	const struct st_yaml *layers;
-	const char *family; /* NULL: the net lists its layers itself */
+	const char *family;          /* NULL: the net lists its layers itself */
 	const struct st_yaml *dtype; /* of `model`, both eras; or NULL */
 	int64_t micro_batches, vocab_size;
 };
@@ -106,8 +110,12 @@ st_plan_dp(const struct st_model *model)
 
 /* family.c */
 enum st_status st_family_read(struct st_model *model);
-struct st_model_key *st_family_key(const struct st_model *model, const char *name,
-			     size_t length);
+struct st_model_key *st_family_key(const struct st_model *model,
+				   const char *name, size_t length);
+
+/* outline.c: checks model->layers; its vocabulary, once keys are known. */
+enum st_status st_layers_check(struct st_model *model);
+enum st_status st_layers_vocabulary(struct st_model *model);
 /* The kind of a layer: the item of its mapping that names it, or NULL. */
 const struct st_yaml_item *st_layer_kind(const struct st_yaml *layer,
 					 int *kind);
@@ -118,17 +126,17 @@ const struct st_yaml_item *st_layer_kind(const struct st_yaml *layer,
  */
 enum st_status st_expr_number(const struct st_model *model,
 			      const struct st_yaml *expr, const char *what,
-			      double *value);
+			      double low, double high, double *value);
 enum st_status st_expr_count(const struct st_model *model,
 			     const struct st_yaml *expr, const char *what,
 			     int64_t *value);
 enum st_status st_expr_flag(const struct st_model *model,
 			    const struct st_yaml *expr, const char *what,
 			    int *value);
-/* A word: that of the key if it names one, else itself. */
+/* A word, or that of the key it names, as an index in a list. */
 enum st_status st_expr_word(const struct st_model *model,
 			    const struct st_yaml *expr, const char *what,
-			    const char **value);
+			    const char *const *words, int *index);
 /* Is the default of a key an expression, not a word? */
 int st_expr_is_one(const struct st_model *model, const char *text);
 /* Marks the keys that an expression names. */

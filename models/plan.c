@@ -59,8 +59,8 @@ fill_shard(struct st_model *model)
 	struct st_setting_value *shard = at(model, ST_SET_dp_shard);
 	const struct st_setting_value *world = at(model, ST_SET_world_size);
 	struct st_loc loc = st_setting_loc(model, ST_SET_dp_shard);
-	int64_t others = at(model, ST_SET_dp_replicate)->i *
-			 at(model, ST_SET_tp)->i;
+	int64_t others =
+		at(model, ST_SET_dp_replicate)->i * at(model, ST_SET_tp)->i;
 
 	if (shard->i >= 1)
 		return ST_OK;
@@ -90,10 +90,15 @@ check_world(struct st_model *model)
 {
 	const struct st_setting_value *world = at(model, ST_SET_world_size);
 	int64_t ranks = st_plan_ranks(model);
+	enum st_setting large = ST_SET_tp;
 
+	if (at(model, ST_SET_dp_replicate)->i > at(model, large)->i)
+		large = ST_SET_dp_replicate;
+	if (at(model, ST_SET_dp_shard)->i > at(model, large)->i)
+		large = ST_SET_dp_shard;
 	if (ranks > 1 << 20)
 		return st_error(model->diag, ST_EINFEASIBLE,
-				st_setting_loc(model, ST_SET_tp),
+				st_setting_loc(model, large),
 				"the mesh has %lld ranks, more than 2^20",
 				(long long)ranks);
 	if (!world->set || world->i == ranks)
@@ -136,7 +141,8 @@ check_order(struct st_model *model)
 	if (n != 5)
 		return st_error(model->diag, ST_EINPUT, loc,
 				"order: want tp, cp, ep, dp and pp once each, "
-				"as in tp-cp-ep-dp-pp, not %s", text);
+				"as in tp-cp-ep-dp-pp, not %s",
+				text);
 	if (place[0] > place[3] && at(model, ST_SET_tp)->i > 1 &&
 	    st_plan_dp(model) > 1)
 		return st_error(model->diag, ST_EINFEASIBLE, loc,
@@ -188,14 +194,27 @@ check_sequence(struct st_model *model)
 	return ST_OK;
 }
 
+/* Two keys that say the same: that of the later text stands. */
+static int
+settle(struct st_setting_value *a, struct st_setting_value *b)
+{
+	if (!a->set || !b->set)
+		return 1;
+	if (a->from->level > b->from->level)
+		b->set = 0;
+	else if (a->from->level < b->from->level)
+		a->set = 0;
+	return !a->set || !b->set;
+}
+
 static enum st_status
 set_micro_batch(struct st_model *model)
 {
 	struct st_setting_value *micro = at(model, ST_SET_micro_batch_size);
-	const struct st_setting_value *tokens = at(model, ST_SET_tokens);
+	struct st_setting_value *tokens = at(model, ST_SET_tokens);
 	int64_t seq = at(model, ST_SET_seq_len)->i;
 
-	if (tokens->set && micro->set)
+	if (!settle(micro, tokens))
 		return st_error(model->diag, ST_EINPUT, tokens->from->loc,
 				"'%s' and '%s' say the same; give one",
 				micro->path, tokens->path);
@@ -219,9 +238,12 @@ set_global_batch(struct st_model *model)
 	int64_t micro = at(model, ST_SET_micro_batch_size)->i;
 	int64_t dp = st_plan_dp(model), once = micro * dp;
 
-	if (!global->set)
+	settle(global, count);
+	if (!global->set) {
 		set_default(model, ST_SET_global_batch_size,
 			    once * (count->set ? count->i : 1));
+		global->from = count->set ? count->from : NULL;
+	}
 	if (global->i % once)
 		return st_error(model->diag, ST_EINPUT, global->from->loc,
 				"global_batch_size %lld is no multiple of "
@@ -237,6 +259,8 @@ set_global_batch(struct st_model *model)
 				(long long)count->i, (long long)micro,
 				(long long)dp, (long long)(count->i * once),
 				(long long)global->i);
+	if (!count->set)
+		count->from = NULL;
 	set_default(model, ST_SET_micro_batches, model->micro_batches);
 	return ST_OK;
 }

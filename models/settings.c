@@ -34,7 +34,7 @@ static const struct alias aliases[] = {
 #include "models/settings.def"
 };
 
-enum { ALIASES = sizeof(aliases) / sizeof(aliases[0]), LONGEST_PATH = 128 };
+enum { ALIASES = sizeof(aliases) / sizeof(aliases[0]) };
 
 const char *
 st_setting_path(enum st_setting setting)
@@ -105,16 +105,36 @@ fail_unknown(struct st_model *model, const char *group,
 }
 
 static enum st_status
-fail_value(struct st_model *model, const struct st_yaml *node,
-	   const char *path, const char *want)
+fail_value(struct st_model *model, const struct st_yaml *node, const char *path,
+	   const char *want)
 {
-	const char *name = strrchr(path, '.') + 1;
-	const char *got = node->kind >= ST_YAML_LIST || !node->text[0]
+	const char *quote = node->kind == ST_YAML_STRING ? "'" : "";
+	const char *got = node->kind >= ST_YAML_LIST || node->kind == 0
 				  ? st_yaml_kind_name(node->kind)
 				  : node->text;
 
 	return st_error(model->diag, ST_EINPUT, node->loc,
-			"%s: want %s, not %s", name, want, got);
+			"%s: want %s, not %s%s%s", strrchr(path, '.') + 1, want,
+			quote, got, quote);
+}
+
+/* "a, b or c" from "a|b|c". */
+static enum st_status
+fail_choice(struct st_model *model, const struct st_yaml *node,
+	    const char *path, const char *words)
+{
+	struct st_buffer want;
+
+	st_buffer_init(&want, model->arena);
+	for (const char *at = words; *at;) {
+		size_t length = strcspn(at, "|");
+
+		if (at != words)
+			st_buffer_puts(&want, at[length] ? ", " : " or ");
+		st_buffer_add(&want, at, length);
+		at += length + (at[length] == '|');
+	}
+	return fail_value(model, node, path, want.text);
 }
 
 static enum st_status
@@ -169,9 +189,10 @@ static const char *
 dtype_of(const char *word)
 {
 	static const char *const names[][2] = {
-		{"f64", "f64"},      {"fp64", "f64"}, {"float64", "f64"},
-		{"f32", "f32"},      {"fp32", "f32"}, {"float32", "f32"},
-		{"bf16", "bf16"},    {"bfloat16", "bf16"},
+		{"f64", "f64"},           {"fp64", "f64"},
+		{"float64", "f64"},       {"f32", "f32"},
+		{"fp32", "f32"},          {"float32", "f32"},
+		{"bf16", "bf16"},         {"bfloat16", "bf16"},
 		{"torch.float32", "f32"}, {"torch.bfloat16", "bf16"},
 	};
 
@@ -194,12 +215,11 @@ set_word(struct st_model *model, const struct row *row,
 		*out = node->kind == ST_YAML_STRING ? dtype_of(node->text)
 						    : NULL;
 		return *out ? ST_OK
-			    : fail_value(model, node, path,
-					 "f64, f32 or bf16");
+			    : fail_value(model, node, path, "f64, f32 or bf16");
 	}
 	if (node->kind == ST_YAML_STRING && is_choice(row->words, node->text))
 		return ST_OK;
-	return fail_value(model, node, path, row->words);
+	return fail_choice(model, node, path, row->words);
 }
 
 static enum st_status
@@ -239,12 +259,9 @@ assign(struct st_model *model, const struct alias *alias, const char *path,
        const struct st_yaml *node)
 {
 	struct st_setting_value *value = &model->settings[alias->id];
-	struct st_setting_value fresh = {.from = node, .set = 1};
+	struct st_setting_value fresh = {.from = node, .path = path, .set = 1};
 	const struct st_yaml *old = value->from;
 
-	fresh.path = st_arena_strndup(model->arena, path, strlen(path));
-	if (!fresh.path)
-		return st_error_memory(model->diag);
 	if (node->kind == ST_YAML_NULL)
 		return ST_OK;
 	if (old && old->level == node->level) {
@@ -272,15 +289,15 @@ read_group(struct st_model *model, const char *group,
 
 	for (size_t i = 0; i < node->count; i++) {
 		const struct st_yaml_item *item = &node->items[i];
-		char path[LONGEST_PATH];
-		size_t length = strlen(group) + strlen(item->key) + 2;
-		enum st_status status;
+		const char *path = st_arena_printf(model->arena, "%s.%s", group,
+						   item->key);
 		const struct alias *alias = NULL;
+		enum st_status status;
 		int inner = 0;
 
-		path[0] = '\0';
-		if (length <= sizeof(path) && !strchr(item->key, '.')) {
-			strcat(strcat(strcat(path, group), "."), item->key);
+		if (!path)
+			return st_error_memory(model->diag);
+		if (!strchr(item->key, '.')) {
 			inner = is_group(path);
 			alias = find(path);
 		}
@@ -330,8 +347,8 @@ enum st_status
 st_settings_read(struct st_model *model)
 {
 	static const char *const sections[] = {"parallelism", "training",
-					       "overlap", "capture", "target",
-					       "report"};
+					       "overlap",     "capture",
+					       "target",      "report"};
 	enum st_status first = set_defaults(model);
 
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
@@ -342,12 +359,10 @@ st_settings_read(struct st_model *model)
 		if (!item || item->value->kind == ST_YAML_NULL)
 			continue;
 		if (item->value->kind != ST_YAML_MAP)
-			status = st_error(model->diag, ST_EINPUT,
-					  item->value->loc,
-					  "%s: want a mapping, not %s",
-					  item->key,
-					  st_yaml_kind_name(
-						  item->value->kind));
+			status = st_error(
+				model->diag, ST_EINPUT, item->value->loc,
+				"%s: want a mapping, not %s", item->key,
+				st_yaml_kind_name(item->value->kind));
 		else
 			status = read_group(model, item->key, item->value);
 		if (first == ST_OK)
@@ -437,8 +452,8 @@ st_settings_print(const struct st_model *model, struct st_buffer *out)
 		/* Said as micro_batch_size. */
 		if (!value->set || i == ST_SET_tokens)
 			continue;
-		st_buffer_printf(out, "%s: ",
-				 open_groups(out, before, rows[i].path));
+		st_buffer_printf(
+			out, "%s: ", open_groups(out, before, rows[i].path));
 		before = rows[i].path;
 		print_value(out, &rows[i], value);
 		st_model_print_origin(model, out, value->from);

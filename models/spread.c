@@ -11,8 +11,8 @@ add_axis(struct st_lowering *l, const char *name, int64_t size)
 
 	if (size == 1)
 		return 0;
-	mesh->name[mesh->count] = st_names_add(l->module->names, name,
-					       strlen(name));
+	mesh->name[mesh->count] =
+		st_names_add(l->module->names, name, strlen(name));
 	mesh->size[mesh->count] = size;
 	return 1u << mesh->count++;
 }

@@ -3,6 +3,7 @@
 #include "models/yaml.h"
 
 #include <string.h>
+#include <strings.h>
 
 struct st_yaml_item *
 st_yaml_find(const struct st_yaml *map, const char *key)
@@ -27,10 +28,9 @@ int
 st_yaml_add(struct st_arena *arena, struct st_yaml *parent,
 	    const struct st_yaml_item *item)
 {
-	struct st_yaml_item *items =
-		st_arena_grow(arena, parent->items, parent->count,
-			      &parent->capacity, parent->count + 1,
-			      sizeof(*items));
+	struct st_yaml_item *items = st_arena_grow(
+		arena, parent->items, parent->count, &parent->capacity,
+		parent->count + 1, sizeof(*items));
 
 	if (!items)
 		return -1;
@@ -43,8 +43,8 @@ const char *
 st_yaml_kind_name(enum st_yaml_kind kind)
 {
 	static const char *const names[] = {
-		"nothing", "true or false", "a whole number", "a number",
-		"a string", "a list", "a mapping",
+		"nothing",  "true or false", "a whole number", "a number",
+		"a string", "a list",        "a mapping",
 	};
 
 	return names[kind];
@@ -75,9 +75,35 @@ take(const char **text)
 	return c;
 }
 
+/* May the text stand without quotes?  Words, paths and formulas may, if they
+ * begin with a letter and are not true, false or null. */
+static int
+is_word(const char *text)
+{
+	static const char *const typed[] = {"true", "false", "null"};
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
+				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+	size_t length = strlen(text);
+
+	for (int i = 0; i < 3; i++)
+		if (strcasecmp(text, typed[i]) == 0)
+			return 0;
+	if (length == 0 || !strchr(letters, text[0]) || text[length - 1] == ' ')
+		return 0;
+	for (size_t i = 0; i < length; i++)
+		if (!strchr(letters, text[i]) &&
+		    !strchr("0123456789./- *()", text[i]))
+			return 0;
+	return 1;
+}
+
 void
 st_yaml_print_string(struct st_buffer *out, const char *text)
 {
+	if (is_word(text)) {
+		st_buffer_puts(out, text);
+		return;
+	}
 	st_buffer_puts(out, "\"");
 	while (*text) {
 		const char *start = text;

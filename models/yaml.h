@@ -32,18 +32,18 @@ enum st_yaml_kind {
 };
 
 struct st_yaml_item {
-	const char *key; /* NULL in a list */
+	const char *key;   /* NULL in a list */
 	struct st_loc loc; /* of the key */
 	struct st_yaml *value;
 };
 
 struct st_yaml {
 	enum st_yaml_kind kind;
-	int level;	  /* of two spellings of a key, the higher wins */
+	int level; /* of two spellings of a key, the higher wins */
 	struct st_loc loc;
 	const char *text; /* of a scalar, without quotes; else "" */
-	int64_t i;	  /* BOOL, INT */
-	double f;	  /* INT, FLOAT */
+	int64_t i;        /* BOOL, INT */
+	double f;         /* INT, FLOAT */
 	struct st_yaml_item *items;
 	size_t count, capacity;
 };
