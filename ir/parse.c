@@ -37,6 +37,38 @@ expected(struct parser *p, const char *what)
 			(int)(t->length > 40 ? 40 : t->length), t->text);
 }
 
+/* "no op is named 'x'; did you mean 'y'?" over a table of names. */
+static enum st_status
+unknown(struct parser *p, const char *kind, const char *(*name)(int),
+	int count)
+{
+	const char *list[128] = {NULL}, *near;
+	char word[64] = "";
+
+	for (int i = 0; i < count && i < 127; i++)
+		list[i] = name(i);
+	if (p->token.length < sizeof(word))
+		memcpy(word, p->token.text, p->token.length);
+	near = st_nearest(word, list);
+	return st_error(p->diag, ST_EINPUT, p->token.loc,
+			"no %s is named '%.*s'%s%s%s", kind,
+			(int)(p->token.length > 40 ? 40 : p->token.length),
+			p->token.text, near ? "; did you mean '" : "",
+			near ? near : "", near ? "'?" : "");
+}
+
+static const char *
+op_name(int op)
+{
+	return st_ops[op].name;
+}
+
+static const char *
+option_name(int option)
+{
+	return st_option_name(option);
+}
+
 static int
 at_punct(const struct parser *p, char c)
 {
@@ -443,7 +475,9 @@ take_op(struct parser *p, struct line *line)
 			 : -1;
 
 	if (op < 0)
-		return expected(p, "the name of an op");
+		return p->token.kind == ST_TOKEN_WORD
+			       ? unknown(p, "op", op_name, ST_OP_COUNT)
+			       : expected(p, "the name of an op");
 	line->node.op = op;
 	line->node.loc = st_module_loc(p->module, p->token.loc);
 	if (line->name_count != st_op_results(op))
@@ -628,7 +662,10 @@ take_option(struct parser *p)
 			 ? st_option_find(p->token.text, p->token.length)
 			 : -1;
 	if (option < 0)
-		return expected(p, "the name of an option");
+		return p->token.kind == ST_TOKEN_WORD
+			       ? unknown(p, "option", option_name,
+					 ST_OPTION_COUNT)
+			       : expected(p, "the name of an option");
 	if (p->module->options_set >> option & 1)
 		return st_error(p->diag, ST_EINPUT, p->token.loc,
 				"option '%s' is given twice",
@@ -754,6 +791,7 @@ enum st_status
 st_parse(struct st_arena *arena, struct st_diag *diag, struct st_names *names,
 	 uint32_t source, struct st_module **module)
 {
+	enum st_status status;
 	struct parser p;
 
 	memset(&p, 0, sizeof(p));
@@ -764,7 +802,10 @@ st_parse(struct st_arena *arena, struct st_diag *diag, struct st_names *names,
 	if (!p.module || !diag->sources[source].text)
 		return st_error_memory(diag);
 	st_lexer_init(&p.lexer, diag, source);
-	ST_TRY(take_module(&p));
+	status = take_module(&p);
+	/* Without memory names are lost, and what was reported is not so. */
+	if (arena->failed)
+		return st_error_memory(diag);
 	*module = p.module;
-	return ST_OK;
+	return status;
 }
