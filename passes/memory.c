@@ -344,7 +344,9 @@ write_places(struct planner *p)
 	out->placements.count = out->placements.capacity = n;
 	if (!out->values.at)
 		return st_error_memory(in->diag);
-	memcpy(out->values.at, in->values.at, n * sizeof(*out->values.at));
+	if (n)
+		memcpy(out->values.at, in->values.at,
+		       n * sizeof(*out->values.at));
 	for (size_t i = 0; i < n; i++)
 		out->values.at[i].arena_at = (uint32_t)i;
 	out->arena_bytes = p->top;

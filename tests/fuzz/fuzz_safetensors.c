@@ -1,8 +1,7 @@
 /*
  * Any bytes as a safetensors file: the reader refuses them with a message or
  * hands out tensors that lie inside the file, do not overlap, and can be
- * found by name.  A libFuzzer target; with a main of its own (-DST_REPLAY)
- * it runs the files named on its command line.
+ * found by name.
  */
 
 #include "runtime/safetensors.h"
@@ -78,23 +77,3 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	unlink(path);
 	return 0;
 }
-
-#ifdef ST_REPLAY
-int
-main(int argc, char **argv)
-{
-	static uint8_t data[1 << 20];
-
-	for (int i = 1; i < argc; i++) {
-		FILE *file = fopen(argv[i], "rb");
-		size_t size;
-
-		require(file != NULL, argv[i]);
-		size = fread(data, 1, sizeof(data), file);
-		fclose(file);
-		LLVMFuzzerTestOneInput(data, size);
-	}
-	printf("%d inputs\n", argc - 1);
-	return argc > 1 ? 0 : 1;
-}
-#endif

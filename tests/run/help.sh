@@ -7,5 +7,8 @@ check-asan   the same under the address sanitizer
 check-ubsan  the same under the undefined-behaviour sanitizer
 check-tsan   the threaded tests under the thread sanitizer
 lint         house rules: include arrows, long lines, banned functions
-bench        speed of the kernels beside the library's own
+bench        speed of kernels and steps beside the library's own
+fuzz         fuzz targets, FUZZ_SECONDS (600) each; needs clang
+format       clang-format over all C files
+install      program, library, header, models (PREFIX by ./configure, DESTDIR)
 END
