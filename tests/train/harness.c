@@ -32,6 +32,7 @@ const char net_llama[] =
 	"   optimizer: {name: adamw, lr: 1e-2, betas: [0.9, 0.95],\n"
 	"               weight_decay: 0.1}}\n";
 
+int run_reference;
 static int passed, failed;
 
 void
@@ -97,6 +98,7 @@ compile(struct run *run, const char *yaml, const char *sets)
 static enum st_status
 start(struct run *run)
 {
+	struct st_session_options options = {.reference = run_reference};
 	struct st_pipeline pipeline;
 	const struct st_type *type;
 	struct st_module *m;
@@ -105,7 +107,7 @@ start(struct run *run)
 	memset(&pipeline, 0, sizeof(pipeline));
 	ST_TRY(st_pipeline_run(&pipeline, run->module, &run->module));
 	m = run->module;
-	ST_TRY(st_session_open(&run->arena, &run->diag, m, NULL,
+	ST_TRY(st_session_open(&run->arena, &run->diag, m, &options,
 			       &run->session));
 	run->init = st_module_find_entry(m, "init");
 	run->prologue = st_module_find_entry(m, "prologue");

@@ -22,8 +22,10 @@ struct run {
 	int32_t *tokens, *targets;
 };
 
-/* sets: "a=b c=d"; keys without a dot are looked up in no section.  Messages
- * go to stderr; 0 on success. */
+/* Plain kernels for what is opened from now on. */
+extern int run_reference;
+
+/* sets: "a.b=c d.e=f".  Messages go to stderr; 0 on success. */
 int run_open(struct run *run, const char *yaml, const char *sets);
 int run_open_ir(struct run *run, const char *text, int64_t vocabulary);
 void run_close(struct run *run);

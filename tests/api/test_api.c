@@ -1,0 +1,247 @@
+/*
+ * A trainer that knows stretto.h and nothing else: compiles, replays, reads
+ * and writes params, and meets every error path.  Compiles as C11 and C++.
+ */
+
+#include "runtime/stretto.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int passed, failed;
+
+static void
+check(int ok, const char *what)
+{
+	if (ok) {
+		passed++;
+		return;
+	}
+	failed++;
+	printf("FAILED: %s (last error: %s)\n", what, stretto_last_error());
+}
+
+/* The call fails with that status and a message that holds `text`. */
+static void
+check_error(int status, int want, const char *text)
+{
+	if (status == want && strstr(stretto_last_error(), text)) {
+		passed++;
+		return;
+	}
+	failed++;
+	printf("FAILED: status %d, want %d; no '%s' in: %s\n", status, want,
+	       text, stretto_last_error());
+}
+
+enum { ROWS = 4, LENGTH = 32, TOKENS = ROWS * LENGTH };
+
+static const char *const sets[] = {
+	"model.n_embd=32", "model.n_layer=2", "model.n_positions=32",
+	"training.seq_len=32", "training.micro_batch_size=2",
+	"training.optimizer.lr=1e-2", "training.schedule.warmup_steps=2",
+};
+
+static void
+fill(int32_t *tokens, int32_t *targets, int step)
+{
+	for (int i = 0; i < TOKENS; i++) {
+		tokens[i] = (i * 7 + step) % 256;
+		targets[i] = (tokens[i] * 3 + 1) % 256;
+	}
+}
+
+static stretto_plan *
+compile(void)
+{
+	stretto_plan *plan = NULL;
+	struct stretto_plan_info info;
+	const char *text;
+	size_t length;
+
+	check(stretto_compile("models/nets/tiny-gpt.yaml", sets,
+			      sizeof(sets) / sizeof(sets[0]),
+			      &plan) == STRETTO_OK,
+	      "compile");
+	info.struct_size = sizeof(info);
+	check(stretto_plan_info(plan, &info) == STRETTO_OK && info.ranks == 4 &&
+		      info.nodes > 100 && info.arena_bytes > 0,
+	      "plan info");
+	check(stretto_plan_text(plan, &text, &length) == STRETTO_OK &&
+		      strlen(text) == length &&
+		      strncmp(text, "stretto-ir 1\n", 13) == 0,
+	      "plan text");
+	return plan;
+}
+
+static double
+train(stretto_session *session, int steps)
+{
+	static int32_t tokens[TOKENS], targets[TOKENS];
+	static float loss;
+
+	check(stretto_bind(session, "tokens", tokens, sizeof(tokens)) == 0 &&
+		      stretto_bind(session, "targets", targets,
+				   sizeof(targets)) == 0 &&
+		      stretto_bind(session, "loss", &loss, sizeof(loss)) == 0,
+	      "bind");
+	check(stretto_capture(session) == STRETTO_OK, "capture");
+	fill(tokens, targets, 0);
+	check(stretto_replay(session, "prologue", NULL) == 0, "prologue");
+	for (int i = 1; i <= steps; i++) {
+		fill(tokens, targets, i);
+		check(stretto_replay(session, "step", NULL) == 0, "step");
+	}
+	return (double)loss;
+}
+
+static void
+check_states(stretto_session *session)
+{
+	static float old[32], fresh[32];
+
+	check(stretto_read(session, "ln_f.weight", old, sizeof(old)) == 0,
+	      "read a param");
+	for (int i = 0; i < 32; i++)
+		fresh[i] = old[i] + 1;
+	check(stretto_write(session, "ln_f.weight", fresh, sizeof(fresh)) == 0,
+	      "write a param");
+	memset(old, 0, sizeof(old));
+	check(stretto_read(session, "ln_f.weight", old, sizeof(old)) == 0 &&
+		      memcmp(old, fresh, sizeof(old)) == 0,
+	      "what was written is read");
+	check_error(stretto_read(session, "ln_f.weight", old, 4),
+		    STRETTO_USAGE, "has 128 bytes, 4 given");
+	check_error(stretto_read(session, "no.such", old, 4), STRETTO_USAGE,
+		    "no state 'no.such'");
+}
+
+static void
+check_weights(stretto_session *session)
+{
+	static float before[32], after[32];
+	char path[] = "/tmp/stretto-api-XXXXXX";
+	int file = mkstemp(path);
+
+	check(file >= 0, "temporary file");
+	stretto_read(session, "ln_f.weight", before, sizeof(before));
+	check(stretto_save_weights(session, path) == 0, "save weights");
+	memset(after, 0, sizeof(after));
+	stretto_write(session, "ln_f.weight", after, sizeof(after));
+	check(stretto_load_weights(session, path) == 0, "load weights");
+	stretto_read(session, "ln_f.weight", after, sizeof(after));
+	check(memcmp(before, after, sizeof(before)) == 0,
+	      "weights go round");
+	remove(path);
+	check_error(stretto_load_weights(session, path), STRETTO_BAD_INPUT,
+		    path);
+}
+
+static void
+check_order(const stretto_plan *plan)
+{
+	static int32_t tokens[TOKENS];
+	stretto_session *session = NULL;
+
+	check(stretto_open(plan, NULL, &session) == 0, "open");
+	check_error(stretto_replay(session, "step", NULL), STRETTO_USAGE,
+		    "before capture");
+	check(stretto_capture(session) == 0, "capture");
+	check_error(stretto_replay(session, "step", NULL), STRETTO_USAGE,
+		    "'tokens' is not bound");
+	check_error(stretto_replay(session, "leap", NULL), STRETTO_USAGE,
+		    "no entry 'leap'");
+	check_error(stretto_replay(session, "step", tokens), STRETTO_USAGE,
+		    "no streams");
+	stretto_bind(session, "tokens", tokens, 8);
+	check_error(stretto_replay(session, "prologue", NULL),
+		    STRETTO_BAD_INPUT, "512 bytes, 8 given");
+	stretto_close(session);
+}
+
+/* A token outside the vocabulary ends the session, by name. */
+static void
+check_range(const stretto_plan *plan)
+{
+	static int32_t tokens[TOKENS], targets[TOKENS];
+	stretto_session *session = NULL;
+	int status;
+
+	check(stretto_open(plan, NULL, &session) == 0, "open");
+	stretto_bind(session, "tokens", tokens, sizeof(tokens));
+	stretto_bind(session, "targets", targets, sizeof(targets));
+	stretto_capture(session);
+	fill(tokens, targets, 0);
+	tokens[5] = 256;
+	stretto_replay(session, "prologue", NULL);
+	status = stretto_replay(session, "step", NULL);
+	check_error(status, STRETTO_BAD_INPUT, "outside the vocabulary");
+	check(strstr(stretto_last_error(), "rank ") != NULL &&
+		      strstr(stretto_last_error(), "embedding") != NULL,
+	      "the message names rank and op");
+	stretto_close(session);
+}
+
+static void
+check_inputs(void)
+{
+	static const char *const wrong[] = {"model.n_embed=32"};
+	static const char *const pipeline[] = {"parallelism.pp=2"};
+	stretto_plan *plan = NULL;
+
+	check_error(stretto_compile("none.yaml", NULL, 0, &plan),
+		    STRETTO_BAD_INPUT, "none.yaml");
+	check_error(stretto_compile("models/nets/tiny-gpt.yaml", wrong, 1,
+				    &plan),
+		    STRETTO_BAD_INPUT, "did you mean");
+	check_error(stretto_compile("models/nets/tiny-gpt.yaml", pipeline, 1,
+				    &plan),
+		    STRETTO_INFEASIBLE, "pp");
+	check_error(stretto_load("none.ir", &plan), STRETTO_BAD_INPUT,
+		    "none.ir");
+	check_error(stretto_load_text("nonsense", 8, &plan), STRETTO_BAD_INPUT,
+		    "not IR text");
+	check(plan == NULL, "no plan is handed out on failure");
+	stretto_free(NULL);
+	stretto_close(NULL);
+	check(strcmp(stretto_version(), "") != 0, "version");
+}
+
+int
+main(void)
+{
+	stretto_plan *plan = compile(), *again = NULL;
+	stretto_session *session = NULL;
+	struct stretto_options options = {sizeof(options), 0, 60000};
+	const char *text;
+	double first, last, repeated;
+	size_t length;
+
+	check(stretto_open(plan, &options, &session) == 0, "open");
+	first = train(session, 1);
+	last = train(session, 20);
+	check(isfinite(last) && last < first - 0.5, "the loss falls");
+	repeated = train(session, 20);
+	check(last == repeated, "capture begins anew, bit for bit");
+	check_states(session);
+	check_weights(session);
+	stretto_close(session);
+
+	/* The same plan from its text. */
+	stretto_plan_text(plan, &text, &length);
+	check(stretto_load_text(text, length, &again) == 0, "load text");
+	session = NULL;
+	check(stretto_open(again, NULL, &session) == 0, "open again");
+	check(train(session, 20) == last, "a loaded plan trains alike");
+	stretto_close(session);
+	stretto_free(again);
+
+	check_order(plan);
+	check_range(plan);
+	check_inputs();
+	stretto_free(plan);
+	printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+	return failed != 0;
+}
