@@ -39,7 +39,10 @@ st_module_create(struct st_arena *arena, struct st_diag *diag,
 	module->type_slots = st_arena_array(arena, FIRST_TYPE_SLOTS,
 					    sizeof(*module->type_slots));
 	module->type_slot_count = FIRST_TYPE_SLOTS;
-	if (!module->type_slots ||
+	/* Empty arrays have an address too: views point into them. */
+	if (!module->type_slots || !ROOM(module, module->refs) ||
+	    !ROOM(module, module->attrs) || !ROOM(module, module->values) ||
+	    !ROOM(module, module->nodes) ||
 	    st_module_loc(module, st_no_loc()) == ST_NONE)
 		return NULL;
 	return module;

@@ -339,14 +339,13 @@ write_places(struct planner *p)
 	if (!out)
 		return st_error_memory(in->diag);
 	*out = *in;
-	out->values.at = st_arena_array(in->arena, n, sizeof(*out->values.at));
+	out->values.at = st_arena_array(in->arena, n + 1,
+					sizeof(*out->values.at));
 	out->placements.at = p->at;
 	out->placements.count = out->placements.capacity = n;
 	if (!out->values.at)
 		return st_error_memory(in->diag);
-	if (n)
-		memcpy(out->values.at, in->values.at,
-		       n * sizeof(*out->values.at));
+	memcpy(out->values.at, in->values.at, n * sizeof(*out->values.at));
 	for (size_t i = 0; i < n; i++)
 		out->values.at[i].arena_at = (uint32_t)i;
 	out->arena_bytes = p->top;
