@@ -4,18 +4,6 @@
 
 #include <string.h>
 
-void
-st_lexer_init(struct st_lexer *lexer, const struct st_diag *diag,
-	      uint32_t source)
-{
-	const struct st_source *file = &diag->sources[source];
-
-	lexer->at = lexer->line_start = file->text;
-	lexer->end = file->text + file->length;
-	lexer->source = source;
-	lexer->line = 1;
-}
-
 static void
 skip_blanks(struct st_lexer *lexer)
 {
@@ -35,6 +23,19 @@ skip_blanks(struct st_lexer *lexer)
 			break;
 		}
 	}
+}
+
+void
+st_lexer_init(struct st_lexer *lexer, const struct st_diag *diag,
+	      uint32_t source)
+{
+	const struct st_source *file = &diag->sources[source];
+
+	lexer->at = lexer->line_start = file->text;
+	lexer->end = file->text + file->length;
+	lexer->source = source;
+	lexer->line = 1;
+	skip_blanks(lexer);
 }
 
 static int

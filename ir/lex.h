@@ -31,6 +31,7 @@ struct st_lexer {
 	uint32_t source, line;
 };
 
+/* Stands behind leading blanks and comments afterwards. */
 void st_lexer_init(struct st_lexer *lexer, const struct st_diag *diag,
 		   uint32_t source);
 struct st_token st_lex(struct st_lexer *lexer);

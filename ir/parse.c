@@ -763,7 +763,8 @@ take_arena(struct parser *p)
 static enum st_status
 take_module(struct parser *p)
 {
-	p->token.loc = (struct st_loc){p->lexer.source, 1, 1, 1, 0};
+	p->token.loc = (struct st_loc){p->lexer.source, p->lexer.line, 1, 1,
+				       0};
 	ST_TRY(take_header(p));
 	while (!at_word(p, "state") && !at_word(p, "entry") &&
 	       p->token.kind != ST_TOKEN_END) {

@@ -251,12 +251,20 @@ cli_write(struct cli *cli, const char *path, const char *text, size_t length)
 	return ST_OK;
 }
 
-/* IR text begins with its version; everything else is taken for YAML. */
+/* IR text begins with its version, behind comments; everything else is taken
+ * for YAML. */
 static int
 is_ir(const char *text, size_t length)
 {
 	static const char magic[] = "stretto-ir";
 
+	while (length && (*text == '#' || *text == '\n')) {
+		const char *end = memchr(text, '\n', length);
+		size_t line = end ? (size_t)(end - text) + 1 : length;
+
+		text += line;
+		length -= line;
+	}
 	return length >= sizeof(magic) - 1 &&
 	       memcmp(text, magic, sizeof(magic) - 1) == 0;
 }
