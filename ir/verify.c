@@ -10,6 +10,7 @@ struct verifier {
 	int faults;
 	uint32_t *last_reader; /* of each state in this entry, node or none */
 	uint32_t *writer;      /* of each state: output index + 1 */
+	uint32_t *becomes;     /* of each value: state that it becomes + 1 */
 };
 
 static void
@@ -161,6 +162,13 @@ check_output(struct verifier *v, const struct st_entry *entry,
 			 st_value_name(m, target));
 	}
 	v->writer[output->state] = index + 1;
+	if (v->becomes[output->value]) {
+		v->faults++;
+		st_error(m->diag, ST_EINPUT, st_module_loc_at(m, loc),
+			 "ret: '%%%s' cannot take the place of two states",
+			 st_value_name(m, output->value));
+	}
+	v->becomes[output->value] = output->state + 1;
 	if (v->last_reader[target] != ST_NONE &&
 	    v->last_reader[target] > value->node) {
 		const struct st_node *reader =
@@ -209,7 +217,9 @@ st_verify(const struct st_module *module)
 	v.last_reader = st_arena_array(module->arena, states,
 				       sizeof(*v.last_reader));
 	v.writer = st_arena_array(module->arena, states, sizeof(*v.writer));
-	if (!v.last_reader || !v.writer)
+	v.becomes = st_arena_array(module->arena, module->values.count + 1,
+				   sizeof(*v.becomes));
+	if (!v.last_reader || !v.writer || !v.becomes)
 		return st_error_memory(module->diag);
 	for (size_t i = 0; i < module->entries.count; i++)
 		check_entry(&v, &module->entries.at[i]);

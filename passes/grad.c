@@ -125,6 +125,13 @@ find_entries(struct trainer *t)
 				     "and eval, and no others");
 	t->init = &t->in->entries.at[init];
 	t->eval = &t->in->entries.at[eval];
+	for (uint32_t i = 0; i < t->init->outputs; i++)
+		if (t->in->outputs.at[t->init->first_output + i].state ==
+		    ST_NONE)
+			return bad_option(t, "entry init fills states and "
+					     "returns nothing else");
+	if (t->init->inputs)
+		return bad_option(t, "entry init takes no inputs");
 	t->loss = ST_NONE;
 	for (uint32_t i = 0; i < t->eval->outputs; i++) {
 		const struct st_output *output =
@@ -312,7 +319,11 @@ make_init(struct trainer *t)
 
 	begin(t, "init", t->init->loc);
 	ST_TRY(st_backward_init(&copy, t->in, t->init, &t->b));
+	for (uint32_t i = 0; i < t->in->states.count; i++)
+		copy.forward[i] = i;
 	st_backward_forward(&copy);
+	if (t->b.status != ST_OK)
+		return t->b.status;
 	for (uint32_t i = 0; i < t->init->outputs; i++) {
 		const struct st_output *output =
 			&t->in->outputs.at[t->init->first_output + i];
