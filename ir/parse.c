@@ -66,7 +66,7 @@ op_name(int op)
 static const char *
 option_name(int option)
 {
-	return st_option_name(option);
+	return st_option_name((enum st_option)option);
 }
 
 static int
@@ -375,9 +375,10 @@ static enum st_status
 take_attr(struct parser *p, struct line *line)
 {
 	struct st_attr *attr = &line->attrs[line->node.attr_count];
-	int key = st_key_find(p->token.text, p->token.length);
+	int found = st_key_find(p->token.text, p->token.length);
+	enum st_key key = (enum st_key)found;
 
-	if (key < 0 || st_op_key_place(line->node.op, key) < 0)
+	if (found < 0 || st_op_key_place(line->node.op, key) < 0)
 		return st_error(p->diag, ST_EINPUT, p->token.loc,
 				"%s has no attribute '%.*s'",
 				st_ops[line->node.op].name,
@@ -422,7 +423,7 @@ take_region(struct parser *p, enum st_region *region)
 	*region = ST_FORWARD;
 	if (!accept(p, '!'))
 		return ST_OK;
-	for (int r = ST_BACKWARD; r <= ST_OPTIMIZER; r++)
+	for (enum st_region r = ST_BACKWARD; r <= ST_OPTIMIZER; r++)
 		if (at_word(p, st_region_name(r))) {
 			*region = r;
 			next(p);
@@ -470,11 +471,12 @@ check_names(struct parser *p, const struct line *line)
 static enum st_status
 take_op(struct parser *p, struct line *line)
 {
-	int op = p->token.kind == ST_TOKEN_WORD
-			 ? st_op_find(p->token.text, p->token.length)
-			 : -1;
+	int found = p->token.kind == ST_TOKEN_WORD
+			    ? st_op_find(p->token.text, p->token.length)
+			    : -1;
+	enum st_op op = (enum st_op)found;
 
-	if (op < 0)
+	if (found < 0)
 		return p->token.kind == ST_TOKEN_WORD
 			       ? unknown(p, "op", op_name, ST_OP_COUNT)
 			       : expected(p, "the name of an op");
@@ -623,7 +625,7 @@ take_state(struct parser *p)
 	struct st_type type;
 	uint32_t name, value;
 	int64_t place;
-	int role = 0;
+	enum st_role role = 0;
 
 	next(p);
 	while (role < ST_ROLE_COUNT && !at_word(p, st_role_name(role)))
@@ -654,14 +656,16 @@ static enum st_status
 take_option(struct parser *p)
 {
 	struct st_option_value *value;
+	enum st_option option;
 	uint32_t text;
-	int option;
+	int found;
 
 	next(p);
-	option = p->token.kind == ST_TOKEN_WORD
-			 ? st_option_find(p->token.text, p->token.length)
-			 : -1;
-	if (option < 0)
+	found = p->token.kind == ST_TOKEN_WORD
+			? st_option_find(p->token.text, p->token.length)
+			: -1;
+	option = (enum st_option)found;
+	if (found < 0)
 		return p->token.kind == ST_TOKEN_WORD
 			       ? unknown(p, "option", option_name,
 					 ST_OPTION_COUNT)

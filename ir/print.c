@@ -167,7 +167,7 @@ print_header(const struct st_module *module, struct st_buffer *out)
 				 (long long)module->mesh.size[i]);
 	if (module->mesh.count)
 		st_buffer_puts(out, "\n");
-	for (int option = 0; option < ST_OPTION_COUNT; option++)
+	for (enum st_option option = 0; option < ST_OPTION_COUNT; option++)
 		if (module->options_set >> option & 1)
 			print_option(module, out, option);
 	if (module->arena_bytes)

@@ -38,7 +38,7 @@ check_attrs(struct verifier *v, const struct st_node *node)
 	const char *name = st_ops[node->op].name;
 	int last = -1;
 
-	for (int key = 0; key < ST_KEY_COUNT; key++)
+	for (enum st_key key = 0; key < ST_KEY_COUNT; key++)
 		if (st_op_needs(node->op, key) && !st_node_attr(m, node, key)) {
 			v->faults++;
 			st_error(m->diag, ST_EINPUT,
@@ -47,7 +47,7 @@ check_attrs(struct verifier *v, const struct st_node *node)
 				 st_key_name(key));
 		}
 	for (uint32_t i = 0; i < node->attrs; i++) {
-		int key = m->attrs.at[node->first_attr + i].key;
+		enum st_key key = m->attrs.at[node->first_attr + i].key;
 		int place = st_op_key_place(node->op, key);
 
 		if (place <= last) {

@@ -80,7 +80,7 @@ read_dtype(const struct trainer *t, enum st_option option,
 	if (found < 0 || found > ST_BF16)
 		return bad_option(t, "master_dtype and reduce_dtype must be "
 				     "f64, f32 or bf16");
-	*dtype = found;
+	*dtype = (enum st_dtype)found;
 	return ST_OK;
 }
 

@@ -185,7 +185,7 @@ build_one(struct st_arena *arena, const struct st_bind *b,
 			place_of(m, node->first_result + i, base);
 	k->pointers = (int32_t)n;
 	k->op = node->op;
-	k->dtype = arithmetic(m, node);
+	k->dtype = (int32_t)arithmetic(m, node);
 	if (st_ops[node->op].class == ST_COMM) {
 		unsigned axes = (unsigned)st_node_int(m, node, ST_KEY_axes);
 

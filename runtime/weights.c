@@ -92,10 +92,10 @@ convert(const void *from, enum st_dtype from_dtype, void *to,
 	memset(&k, 0, sizeof(k));
 	k.ptr = ptr;
 	k.pointers = 2;
-	k.dtype = to_dtype;
+	k.dtype = (int32_t)to_dtype;
 	k.cast.count = count;
-	k.cast.from = from_dtype;
-	k.cast.to = to_dtype;
+	k.cast.from = (int32_t)from_dtype;
+	k.cast.to = (int32_t)to_dtype;
 	if (from_dtype == to_dtype)
 		memcpy(to, from, (size_t)count * st_dtype_size(to_dtype));
 	else

@@ -139,5 +139,5 @@ cli_check(int argc, char **argv)
 	if (status == ST_OK)
 		status = run(&cli, argc, argv);
 	cli_end(&cli);
-	return status;
+	return (int)status;
 }

@@ -114,5 +114,5 @@ cli_compile(int argc, char **argv)
 	if (status == ST_OK)
 		status = run(&cli, argc, argv);
 	cli_end(&cli);
-	return status;
+	return (int)status;
 }

@@ -71,5 +71,5 @@ cli_doctor(int argc, char **argv)
 	if (status == ST_OK)
 		status = run(&cli, argc, argv);
 	cli_end(&cli);
-	return status;
+	return (int)status;
 }

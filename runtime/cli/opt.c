@@ -45,5 +45,5 @@ cli_opt(int argc, char **argv)
 	if (status == ST_OK)
 		status = run(&cli, argc, argv);
 	cli_end(&cli);
-	return status;
+	return (int)status;
 }

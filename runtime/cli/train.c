@@ -166,7 +166,7 @@ print_entropy(struct train *t)
 static void
 print_profile(const struct train *t)
 {
-	for (int op = 0; op < ST_OP_COUNT; op++) {
+	for (enum st_op op = 0; op < ST_OP_COUNT; op++) {
 		int64_t ns = st_session_op_ns(t->session, op);
 
 		if (ns)

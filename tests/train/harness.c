@@ -145,7 +145,7 @@ run_open(struct run *run, const char *yaml, const char *sets)
 	if (status == ST_OK)
 		status = start(run);
 	print_messages(run);
-	return status;
+	return (int)status;
 }
 
 int
@@ -164,7 +164,7 @@ run_open_ir(struct run *run, const char *text, int64_t vocabulary)
 	if (status == ST_OK)
 		status = start(run);
 	print_messages(run);
-	return status;
+	return (int)status;
 }
 
 void
@@ -231,7 +231,7 @@ run_step(struct run *run, double *loss)
 	enum st_status status = step(run, loss);
 
 	print_messages(run);
-	return status;
+	return (int)status;
 }
 
 int
@@ -243,7 +243,7 @@ run_eval(struct run *run, double *loss)
 		status = st_session_read_scalar(run->session, run->eval,
 						"loss", loss);
 	print_messages(run);
-	return status;
+	return (int)status;
 }
 
 int
