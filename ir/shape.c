@@ -185,13 +185,14 @@ may_move(enum st_op op, struct st_place from, struct st_place to)
 }
 
 /* Axes that come to or leave a factor must be the minor ones there, so that
- * each rank's piece is one run. */
+ * each rank's piece is one run; and where others stay, padding would move. */
 static int
 is_minor(const struct st_type *type, int factor, unsigned axes)
 {
 	unsigned rest = type->f[factor].axes & ~axes;
 
-	return rest == 0 || (rest >> __builtin_ctz(axes)) == 0;
+	return rest == 0 || ((rest >> __builtin_ctz(axes)) == 0 &&
+			     type->f[factor].pad == 0);
 }
 
 static enum st_status
@@ -230,6 +231,11 @@ check_axes(const struct st_module *module, const struct st_node_view *node,
 	}
 	if (!moved)
 		return fail(module, node, "axes: names no axis");
+	if ((first_from.kind == ST_PLACE_FACTOR ||
+	     first_to.kind == ST_PLACE_FACTOR) &&
+	    (from->flat || to->flat))
+		return fail(module, node,
+			    "cannot cut or gather a factor of a flat value");
 	if ((first_from.kind == ST_PLACE_FACTOR &&
 	     !is_minor(from, first_from.factor, axes)) ||
 	    (first_to.kind == ST_PLACE_FACTOR &&

@@ -160,18 +160,19 @@ struct st_optimizer_args {
 };
 
 /*
- * random: -> y, normal with standard deviation `deviation`, drawn from
+ * random: -> y, normal with mean and standard deviation, drawn from
  * (seed, stream, global index) so that any sharding starts alike.  `dims`
  * local extents, outermost first; local index i of dimension j is global
  * index begin[j] + i, which is padding from limit[j] on and is written 0;
- * global row-major strides stride[j].  A flat shard has dims = 1 and
- * stride 1 after `flat` maps it (see runtime/layout.h).
+ * global row-major strides stride[j].  Elements [first, first + count) of the
+ * local row-major order are written: a flat piece is a part of it.  With
+ * deviation 0 it fills with `mean` whatever is not padding.
  * The generator: splitmix64 over seed ^ stream ^ index, Box-Muller.
  */
 enum { ST_RANDOM_DIMS = 8 };
 struct st_random_args {
 	uint64_t seed, stream;
-	double deviation;
+	double mean, deviation;
 	int32_t dims;
 	int64_t extent[ST_RANDOM_DIMS], begin[ST_RANDOM_DIMS];
 	int64_t limit[ST_RANDOM_DIMS], stride[ST_RANDOM_DIMS];

@@ -21,6 +21,10 @@
  * a gathered param does not live from the forward to the backward pass; a
  * reduction is never done twice.
  *
+ * Padding holds zeros only where zeros stay zeros, which is so for extents
+ * that params bring in; a bias would fill padded positions.  So inputs and
+ * marks of the forward pass must cut evenly.
+ *
  * Requires a logical module; linear in the number of nodes.  Without a mesh
  * it only changes the form.
  */
@@ -333,13 +337,33 @@ settle(struct partitioner *p, uint32_t value)
 		      st_value_type(p->in, p->in->states.at[state].value));
 }
 
+/* Of an input or a mark. */
+static void
+check_even(struct partitioner *p, uint32_t value, uint32_t loc)
+{
+	const struct st_type *type = st_value_type(p->in, value);
+
+	for (int f = 0; f < type->factors; f++)
+		if (type->f[f].pad && p->b.status == ST_OK)
+			p->b.status = st_error(
+				p->in->diag, ST_EINFEASIBLE,
+				st_module_loc_at(p->in, loc),
+				"partition: %%%s: an extent of %lld cannot be "
+				"cut evenly over %lld ranks",
+				st_value_name(p->in, value),
+				(long long)type->f[f].size,
+				(long long)st_mesh_span(&p->in->mesh,
+							type->f[f].axes));
+}
+
 static void
 do_reshard(struct partitioner *p, const struct st_node *node)
 {
-	uint32_t from = st_node_operand(p->in, node, 0);
-	uint32_t made = bring(p, from,
-			      st_value_type(p->in, node->first_result));
+	uint32_t from = st_node_operand(p->in, node, 0), made;
 
+	if (node->region == ST_FORWARD)
+		check_even(p, node->first_result, node->loc);
+	made = bring(p, from, st_value_type(p->in, node->first_result));
 	p->primary[node->first_result] = made;
 	settle(p, node->first_result);
 }
@@ -455,6 +479,7 @@ do_entry(struct partitioner *p, const struct st_entry *entry)
 	for (uint32_t i = 0; i < entry->inputs; i++) {
 		uint32_t input = entry->first_input + i;
 
+		check_even(p, input, entry->loc);
 		p->primary[input] = st_module_add_input(
 			p->out, p->in->values.at[input].name,
 			st_value_type(p->in, input));

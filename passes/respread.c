@@ -38,17 +38,39 @@ next_op(struct st_place from, struct st_place to)
 	return to.kind == ST_PLACE_PARTIAL ? ST_OP_only : ST_OP_shard;
 }
 
-/* Order in which the ops are applied. */
+/*
+ * Order in which the moves are applied.  Reductions come before gathers, so
+ * that less is gathered; but a flat run is made of what the factors leave, so
+ * it is cut last, and the reductions that remain work on the smaller run.
+ */
 static int
-turn(enum st_op op)
+turn(enum st_op op, struct st_place to, int flat_is_coming)
 {
 	switch (op) {
-	case ST_OP_reduce_scatter: return 0;
-	case ST_OP_all_reduce: return 1;
+	case ST_OP_reduce_scatter: return to.kind == ST_PLACE_FLAT ? 5 : 0;
+	case ST_OP_all_reduce: return flat_is_coming ? 7 : 1;
 	case ST_OP_all_to_all: return 2;
 	case ST_OP_all_gather: return 3;
-	case ST_OP_shard: return 4;
-	default: return 5;
+	case ST_OP_shard: return to.kind == ST_PLACE_FLAT ? 6 : 4;
+	default: return 8;
+	}
+}
+
+/* Does an axis come to or leave a factor; does one come to the flat run? */
+static void
+find_pending(const struct st_mesh *mesh, const struct st_type *from,
+	     const struct st_type *to, int *factors, int *flat)
+{
+	*factors = *flat = 0;
+	for (int a = 0; a < (int)mesh->count; a++) {
+		struct st_place p = st_type_place(from, a);
+		struct st_place q = st_type_place(to, a);
+
+		if (same_place(p, q))
+			continue;
+		*factors |= p.kind == ST_PLACE_FACTOR ||
+			    q.kind == ST_PLACE_FACTOR;
+		*flat |= q.kind == ST_PLACE_FLAT;
 	}
 }
 
@@ -57,25 +79,36 @@ static int
 find_move(const struct st_mesh *mesh, const struct st_type *from,
 	  const struct st_type *to, struct move *move)
 {
-	int best = 99;
+	int best = 99, factors, flat;
 
+	find_pending(mesh, from, to, &factors, &flat);
+	if (factors && from->flat) {
+		/* Factors cannot be touched inside a flat run. */
+		move->op = ST_OP_all_gather;
+		move->axes = from->flat;
+		move->from.kind = ST_PLACE_FLAT;
+		move->to.kind = ST_PLACE_NONE;
+		return 1;
+	}
 	for (int a = 0; a < (int)mesh->count; a++) {
 		struct st_place p = st_type_place(from, a);
 		struct st_place q = st_type_place(to, a);
 		enum st_op op = next_op(p, q);
+		int when;
 
 		if (op == ST_OP_COUNT)
 			continue;
 		if (op == ST_OP_all_gather)
 			q.kind = ST_PLACE_NONE;
-		if (turn(op) < best) {
-			best = turn(op);
+		when = turn(op, q, flat);
+		if (when < best) {
+			best = when;
 			move->op = op;
 			move->axes = 0;
 			move->from = p;
 			move->to = q;
 		}
-		if (turn(op) == best && same_place(p, move->from) &&
+		if (when == best && same_place(p, move->from) &&
 		    same_place(q, move->to))
 			move->axes |= 1u << a;
 	}
@@ -122,7 +155,7 @@ uint32_t
 st_respread(struct st_builder *b, uint32_t value, const struct st_type *to)
 {
 	struct st_module *m = b->module;
-	struct move move;
+	struct move move = {ST_OP_COUNT, 0, {0}, {0}};
 
 	while (value != ST_NONE &&
 	       find_move(&m->mesh, st_value_type(m, value), to, &move)) {

@@ -11,8 +11,9 @@
  *   replicated -> cut         shard (each rank keeps its piece)
  *   replicated -> partial     only  (all but the first rank hold zeros)
  *
- * Reductions come first, so that what follows moves less.  Axes that move
- * from one place to one other go together, as one collective.
+ * Reductions come first, so that what follows moves less; flat runs are cut
+ * last, because they are made of what the factors leave.  Axes that move from
+ * one place to one other go together, as one collective.
  */
 
 #include "ir/build.h"

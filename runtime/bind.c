@@ -225,10 +225,22 @@ st_bind_scale(const struct st_bind *b, struct st_kernel *k)
 	return elementwise(b, k);
 }
 
+/* Padding must hold zeros whatever the rest is filled with. */
 enum st_status
 st_bind_fill(const struct st_bind *b, struct st_kernel *k)
 {
-	return elementwise(b, k);
+	const struct st_type *type = result(b, 0);
+	double value = st_node_float(b->module, b->node, ST_KEY_factor);
+	int padded = 0;
+
+	for (int f = 0; f < type->factors; f++)
+		padded |= type->f[f].pad != 0;
+	if (value == 0.0 || !(padded || type->flat))
+		return elementwise(b, k);
+	k->op = ST_OP_random;
+	st_layout_random(type, &b->module->mesh, b->rank, &k->random);
+	k->random.mean = value;
+	return ST_OK;
 }
 
 enum st_status
@@ -620,26 +632,74 @@ st_bind_only(const struct st_bind *b, struct st_kernel *k)
 	return ST_OK;
 }
 
-/* Outer rows and the elements of one rank's part in each. */
-static enum st_status
+/* A slice of factor f of a value of extents like `like` to n elements, from
+ * q: longer pads with zeros, shorter strips. */
+static int64_t
+stretch(const struct st_bind *b, struct st_slice_args *slice,
+	const struct st_type *like, int f, int64_t q, int64_t n)
+{
+	if (q == n)
+		return 0;
+	slice->p = product(b, like, 0, f);
+	slice->q = q;
+	slice->n = n;
+	slice->r = product(b, like, f + 1, like->factors);
+	slice->at = 0;
+	slice->size = (int64_t)st_dtype_size(like->dtype);
+	return slice->p * (q > n ? q : n) * slice->r * slice->size;
+}
+
+/* Outer rows and the elements of one rank's part in each; `whole` is what all
+ * parts make. */
+static void
 parts(const struct st_bind *b, struct st_comm_args *c,
-      const struct st_type *whole, const struct st_type *piece)
+      const struct st_type *whole, const struct st_type *piece, int gather)
 {
 	struct st_place place = st_type_place(piece, __builtin_ctz(c->axes));
+	int64_t span = st_mesh_span(&b->module->mesh, c->axes), all;
 	int f = place.factor;
 
-	if (place.kind == ST_PLACE_FLAT) {
-		c->outer = 1;
-		c->chunk = elements(b, piece);
-		return ST_OK;
-	}
-	if (factor(b, piece, f) * st_mesh_span(&b->module->mesh, c->axes) !=
-	    factor(b, whole, f))
-		return fail(b, "collectives over a padded cut are not built "
-			       "for this backend");
+	c->outer = 1;
+	c->chunk = elements(b, piece);
+	if (place.kind == ST_PLACE_FLAT)
+		return;
 	c->outer = product(b, piece, 0, f);
 	c->chunk = product(b, piece, f, piece->factors);
-	return ST_OK;
+	all = factor(b, piece, f) * span;
+	if (gather)
+		c->strip_bytes = stretch(b, &c->strip, whole, f, all,
+					 factor(b, whole, f));
+	else
+		c->pad_bytes = stretch(b, &c->pad, whole, f,
+				       factor(b, whole, f), all);
+}
+
+/*
+ * From a cut of factor i to one of factor j.  Between the two slices the
+ * operand is [..][i's piece][..][all of j] and the result [..][all of i][..]
+ * [j's piece], padding counted.
+ */
+static void
+exchange(const struct st_bind *b, struct st_comm_args *c,
+	 const struct st_type *from, const struct st_type *to)
+{
+	int axis = __builtin_ctz(c->axes);
+	int i = st_type_place(from, axis).factor;
+	int j = st_type_place(to, axis).factor;
+	int first = i < j ? i : j, last = i < j ? j : i;
+	int64_t span = st_mesh_span(&b->module->mesh, c->axes);
+	int64_t piece_i = factor(b, from, i), piece_j = factor(b, to, j);
+
+	c->pad_bytes = stretch(b, &c->pad, from, j, factor(b, from, j),
+			       piece_j * span);
+	c->strip_bytes = stretch(b, &c->strip, to, i, piece_i * span,
+				 factor(b, to, i));
+	c->split_last = i < j;
+	c->outer = product(b, from, 0, first);
+	c->middle = (i < j ? piece_i : piece_j) *
+		    product(b, from, first + 1, last);
+	c->chunk = (i < j ? piece_j : piece_i) *
+		   product(b, from, last + 1, from->factors);
 }
 
 enum st_status
@@ -656,9 +716,10 @@ st_bind_comm(const struct st_bind *b, struct st_comm_args *c)
 	c->count = elements(b, from);
 	switch (c->op) {
 	case ST_OP_all_reduce: return ST_OK;
-	case ST_OP_all_gather: return parts(b, c, to, from);
+	case ST_OP_all_gather: parts(b, c, to, from, 1); return ST_OK;
+	case ST_OP_all_to_all: exchange(b, c, from, to); return ST_OK;
 	case ST_OP_reduce_scatter:
-		ST_TRY(parts(b, c, from, to));
+		parts(b, c, from, to, 0);
 		if (to->flat) {
 			st_layout_flat(to, &b->module->mesh, b->rank, &first,
 				       &real);

@@ -32,6 +32,12 @@ struct st_comm_args {
 	unsigned axes;
 	int64_t count;        /* all_reduce: elements */
 	int64_t outer, chunk; /* of one rank's part, in elements */
+	int64_t middle;       /* all_to_all */
+	int split_last;       /* all_to_all: the later extent is cut */
+	/* Slices around the exchange where a cut is padded: the operand is
+	 * padded into scratch before it, the result stripped behind it. */
+	struct st_slice_args pad, strip;
+	int64_t pad_bytes, strip_bytes; /* of scratch; 0: none */
 	int64_t zero_from;    /* reduce_scatter: elements that are padding */
 	int64_t zero_count;
 };

@@ -165,6 +165,21 @@ check_dtypes(const struct st_module *m, const struct st_node *node)
 	return ST_OK;
 }
 
+/* Only padded cuts need it, and they are rare: one block a node. */
+static enum st_status
+add_scratch(struct st_arena *arena, const struct st_module *m,
+	    struct st_launch *launch)
+{
+	const struct st_comm_args *c = &launch->comm;
+
+	if (c->pad_bytes)
+		launch->padded = st_arena_alloc(arena, (size_t)c->pad_bytes);
+	if (c->strip_bytes)
+		launch->unstripped =
+			st_arena_alloc(arena, (size_t)c->strip_bytes);
+	return arena->failed ? st_error_memory(m->diag) : ST_OK;
+}
+
 static enum st_status
 build_one(struct st_arena *arena, const struct st_bind *b,
 	  const struct st_teams *teams, char *base, int reference,
@@ -192,7 +207,8 @@ build_one(struct st_arena *arena, const struct st_bind *b,
 		launch->team = teams->groups[axes][group_of(&m->mesh, b->rank,
 							    axes)];
 		launch->member = (int)st_mesh_index(&m->mesh, b->rank, axes);
-		return st_bind_comm(b, &launch->comm);
+		ST_TRY(st_bind_comm(b, &launch->comm));
+		return add_scratch(arena, m, launch);
 	}
 	ST_TRY(check_dtypes(m, node));
 	ST_TRY(st_binds[node->op](b, k));

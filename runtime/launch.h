@@ -11,6 +11,7 @@ struct st_launch {
 	st_kernel_fn *fn; /* NULL: a collective */
 	struct st_kernel kernel;
 	struct st_comm_args comm;
+	char *padded, *unstripped; /* scratch of the slices, or NULL */
 	struct st_team *team;
 	int member;
 };
@@ -30,6 +31,7 @@ void st_teams_cancel(struct st_teams *teams, enum st_status status,
 		     const char *reason);
 
 /* Records of one entry for one rank, over the arena at `base`. */
+/* In arena: scratch as well. */
 enum st_status st_launch_build(struct st_arena *arena,
 			       const struct st_module *module,
 			       const struct st_entry *entry, int64_t rank,

@@ -2,6 +2,7 @@
 
 #include "runtime/session.h"
 
+#include "kernels/cpu/cpu.h"
 #include "runtime/launch.h"
 #include "runtime/layout.h"
 
@@ -50,24 +51,59 @@ now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static void
+slice(const struct st_slice_args *args, enum st_dtype dtype, void *from,
+      void *to)
+{
+	void *ptr[2] = {from, to};
+	struct st_kernel k = {.dtype = (int32_t)dtype, .pointers = 2,
+			      .ptr = ptr};
+
+	k.slice = *args;
+	st_cpu_slice(&k);
+}
+
 static enum st_status
-run_collective(const struct st_launch *l)
+exchange(const struct st_launch *l, void *in, void *out)
 {
 	const struct st_comm_args *c = &l->comm;
 	enum st_reduce_op op = c->reduction == ST_MAX ? ST_REDUCE_MAX
 						      : ST_REDUCE_SUM;
-	void *in = l->kernel.ptr[0], *out = l->kernel.ptr[1];
+	struct st_exchange shape = {
+		c->split_last ? ST_SPLIT_LAST : ST_SPLIT_FIRST,
+		(size_t)c->outer, (size_t)c->middle, (size_t)c->chunk};
 
-	if (c->op == ST_OP_all_reduce)
+	switch (c->op) {
+	case ST_OP_all_reduce:
 		return st_team_all_reduce(l->team, l->member, c->dtype, op, in,
 					  out, (size_t)c->count);
-	if (c->op == ST_OP_all_gather)
+	case ST_OP_all_gather:
 		return st_team_all_gather(l->team, l->member, c->dtype, in,
 					  out, (size_t)c->outer,
 					  (size_t)c->chunk);
-	ST_TRY(st_team_reduce_scatter(l->team, l->member, c->dtype, op, in,
-				      out, (size_t)c->outer,
-				      (size_t)c->chunk));
+	case ST_OP_all_to_all:
+		return st_team_all_to_all(l->team, l->member, c->dtype, &shape,
+					  in, out);
+	default:
+		return st_team_reduce_scatter(l->team, l->member, c->dtype, op,
+					      in, out, (size_t)c->outer,
+					      (size_t)c->chunk);
+	}
+}
+
+static enum st_status
+run_collective(const struct st_launch *l)
+{
+	const struct st_comm_args *c = &l->comm;
+	void *in = l->kernel.ptr[0], *out = l->kernel.ptr[1];
+
+	if (l->padded) {
+		slice(&c->pad, c->dtype, in, l->padded);
+		in = l->padded;
+	}
+	ST_TRY(exchange(l, in, l->unstripped ? l->unstripped : out));
+	if (l->unstripped)
+		slice(&c->strip, c->dtype, l->unstripped, out);
 	/* The last pieces of a flat tensor reach past its end. */
 	if (c->zero_count > 0)
 		memset((char *)out + (size_t)c->zero_from *

@@ -112,7 +112,8 @@ draw(const struct st_random_args *a, int64_t index, int64_t stride, float *y,
 
 		for (int j = 0; j < HALF; j++)
 			at[j] = (uint64_t)(index + (i + j) * stride);
-		x = a->deviation * vnormal(a->seed ^ a->stream ^ at);
+		x = a->mean +
+		    a->deviation * vnormal(a->seed ^ a->stream ^ at);
 		for (int64_t j = 0; j < left; j++)
 			y[i + j] = (float)x[j];
 	}

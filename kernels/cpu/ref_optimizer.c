@@ -151,7 +151,8 @@ st_ref_random(const struct st_kernel *k)
 		int64_t index = global_index(a, a->first + i);
 		uint64_t state = a->seed ^ a->stream ^ (uint64_t)index;
 
-		put(y, i, index < 0 ? 0 : a->deviation * normal(state));
+		put(y, i,
+		    index < 0 ? 0 : a->mean + a->deviation * normal(state));
 	}
 	return ST_KERNEL_OK;
 }
