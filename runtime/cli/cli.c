@@ -326,6 +326,29 @@ after_pass(void *user, int index, const char *name,
 		    : st_error_memory(&p->cli->diag);
 }
 
+/* A pass that was asked for by name and found nothing to do says why. */
+static enum st_status
+report_skipped(struct cli *cli, const struct st_pipeline *pipeline)
+{
+	enum st_status status = ST_OK;
+
+	for (int i = 0; i < pipeline->report_count; i++) {
+		const struct st_pass_report *r = &pipeline->reports[i];
+
+		if (!r->skipped)
+			continue;
+		if (cli->strict)
+			status = st_error(&cli->diag, ST_ECHECK, st_no_loc(),
+					  "%s: applied nothing: %s", r->name,
+					  r->skipped);
+		else
+			st_warn(&cli->diag, st_no_loc(),
+				"%s: applied nothing: %s", r->name,
+				r->skipped);
+	}
+	return status;
+}
+
 enum st_status
 cli_run_passes(struct cli *cli, struct cli_passes *p,
 	       const struct st_module *in, struct st_module **out)
@@ -341,5 +364,6 @@ cli_run_passes(struct cli *cli, struct cli_passes *p,
 		return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
 				"--dump-after: no pass is named '%s'",
 				p->dump_after);
-	return st_pipeline_run(&p->pipeline, in, out);
+	ST_TRY(st_pipeline_run(&p->pipeline, in, out));
+	return p->passes ? report_skipped(cli, &p->pipeline) : ST_OK;
 }

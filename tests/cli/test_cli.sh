@@ -64,6 +64,18 @@ expect 2 "$stretto" compile $net --passes=grad,split
 expect 2 "$stretto" compile $net --stop-after=partitoin
 says "did you mean 'partition'"
 
+# A pass that was asked for and does nothing says so, and fails if that is
+# wanted.
+one="--set parallelism.tp=1 --set parallelism.dp_replicate=1 \
+	--set parallelism.sequence_parallel=false"
+# shellcheck disable=SC2086
+{
+	expect 0 "$stretto" compile $net $one --passes=grad,partition
+	says "warning: partition: applied nothing: nothing is spread"
+	expect 1 "$stretto" compile $net $one --passes=grad,partition --strict
+	says "error: partition: applied nothing"
+}
+
 # Every stage prints what it parses, for every net that lowers.
 for file in models/nets/*.yaml; do
 	name=$(basename "$file" .yaml)
