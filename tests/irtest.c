@@ -1,10 +1,11 @@
 /*
  * Golden IR tests.
  *
- * usage: irtest STRETTO FILE...
+ * usage: irtest [--accept] STRETTO FILE...
  *
  * A file is IR text whose comments hold directives; those after a `run`
- * belong to it, up to the next one:
+ * belong to it, up to the next one.  A comment of one word and a colon that
+ * is none of them is an error.
  *
  *   # run: opt --passes=grad %s     arguments of the program; %s is the file
  *   # check: TEXT      a line holds TEXT, after the last match
@@ -13,11 +14,12 @@
  *   # order: %a < %b   values are defined in this order
  *   # count: N TEXT    exactly N lines hold TEXT
  *   # equal:           the output is this file without its comments
+ *   # golden: FILE     the output is FILE, byte by byte; --accept writes it
  *   # error: TEXT      stderr begins with the line TEXT; %s is the file
  *   # exit: N          exit status, if not 0
  *
- * Blanks count as one.  [[X]] stands for a name: the first use takes what is
- * there, later ones must agree; a `run` forgets them.
+ * Blanks count as one.  [[NAME]] stands for a name of the IR: the first use
+ * takes what is there, later ones must agree; a `run` forgets them.
  */
 
 #include <ctype.h>
@@ -27,19 +29,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_LINES = 20000, MOST_NAMES = 26, LONGEST = 4096 };
+enum { MOST_LINES = 20000, MOST_NAMES = 16, MOST_NOTS = 64, LONGEST = 4096 };
 
 struct text {
-	char *bytes;
+	char *bytes; /* as read */
+	size_t length;
+	char *squeezed; /* what the lines point into */
 	char *line[MOST_LINES];
 	int lines;
 };
 
+/* What a [[NAME]] stands for. */
+struct capture {
+	char name[32], value[128];
+};
+
 static const char *program, *path;
-static int passed, failed;
+static int passed, failed, accept;
 
 static struct text output, errors;
-static char names[MOST_NAMES][128];
+static struct capture captures[MOST_NAMES];
 static int status, at; /* at: line after the last match */
 
 static void
@@ -68,24 +77,89 @@ squeeze(char *text)
 }
 
 static void
+forget(struct text *text)
+{
+	free(text->bytes);
+	free(text->squeezed);
+	memset(text, 0, sizeof(*text));
+}
+
+/* The bytes of a file, with a 0 behind them; NULL if there is none. */
+static char *
+read_file(const char *name, size_t *length)
+{
+	FILE *f = fopen(name, "rb");
+	size_t capacity = 1 << 16, n;
+	char *bytes = f ? malloc(capacity + 1) : NULL, *more;
+
+	*length = 0;
+	while (bytes && (n = fread(bytes + *length, 1, capacity - *length,
+				   f)) > 0) {
+		*length += n;
+		if (*length < capacity)
+			continue;
+		capacity *= 2;
+		more = realloc(bytes, capacity + 1);
+		if (!more)
+			free(bytes);
+		bytes = more;
+	}
+	if (bytes)
+		bytes[*length] = '\0';
+	if (f)
+		fclose(f);
+	return bytes;
+}
+
+static void
 read_text(struct text *text, const char *file)
 {
-	FILE *f = fopen(file, "rb");
-	size_t n;
-
-	free(text->bytes);
-	text->bytes = calloc(1, 1 << 24);
-	text->lines = 0;
-	if (!f || !text->bytes)
+	forget(text);
+	text->bytes = read_file(file, &text->length);
+	text->squeezed = text->bytes ? strdup(text->bytes) : NULL;
+	if (!text->squeezed)
 		return;
-	n = fread(text->bytes, 1, (1 << 24) - 1, f);
-	fclose(f);
-	text->bytes[n] = '\0';
-	for (char *s = strtok(text->bytes, "\n"); s && text->lines < MOST_LINES;
-	     s = strtok(NULL, "\n")) {
+	for (char *s = strtok(text->squeezed, "\n");
+	     s && text->lines < MOST_LINES; s = strtok(NULL, "\n")) {
 		squeeze(s);
 		text->line[text->lines++] = s;
 	}
+}
+
+/* The capture of "NAME]]..." and what follows it; NULL if it is none. */
+static struct capture *
+find_capture(const char *pattern, const char **rest)
+{
+	size_t n = strspn(pattern, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+
+	if (n == 0 || n >= sizeof(captures[0].name) ||
+	    strncmp(pattern + n, "]]", 2) != 0)
+		return NULL;
+	*rest = pattern + n + 2;
+	for (int i = 0; i < MOST_NAMES; i++) {
+		struct capture *c = &captures[i];
+
+		if (!c->name[0])
+			memcpy(c->name, pattern, n);
+		if (strlen(c->name) == n && !strncmp(c->name, pattern, n))
+			return c;
+	}
+	return NULL;
+}
+
+/* Takes the name at `s`, or compares; its length, 0 if it does not fit. */
+static size_t
+take_name(struct capture *c, const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz"
+			     "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			     "0123456789_./");
+
+	if (n == 0 || n >= sizeof(c->value))
+		return 0;
+	if (!c->value[0])
+		memcpy(c->value, s, n);
+	return strlen(c->value) == n && !strncmp(c->value, s, n) ? n : 0;
 }
 
 /* Does the line hold the pattern from `s` on?  Takes names on the way. */
@@ -93,24 +167,22 @@ static int
 match_here(const char *s, const char *pattern)
 {
 	while (*pattern) {
-		if (strncmp(pattern, "[[", 2) == 0 && pattern[3] == ']') {
-			char *name = names[(pattern[2] - 'A') % MOST_NAMES];
-			size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz"
-					     "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					     "0123456789_./");
+		struct capture *c = NULL;
+		const char *rest;
+		size_t n;
 
-			if (n == 0 || n >= sizeof(names[0]))
+		if (strncmp(pattern, "[[", 2) == 0)
+			c = find_capture(pattern + 2, &rest);
+		if (!c) {
+			if (*s++ != *pattern++)
 				return 0;
-			if (!*name)
-				memcpy(name, s, n);
-			if (strlen(name) != n || strncmp(name, s, n) != 0)
-				return 0;
-			s += n;
-			pattern += 5;
 			continue;
 		}
-		if (*s++ != *pattern++)
+		n = take_name(c, s);
+		if (n == 0)
 			return 0;
+		s += n;
+		pattern = rest;
 	}
 	return 1;
 }
@@ -118,13 +190,13 @@ match_here(const char *s, const char *pattern)
 static int
 holds(const char *line, const char *pattern)
 {
-	char keep[MOST_NAMES][128];
+	struct capture keep[MOST_NAMES];
 
-	memcpy(keep, names, sizeof(names));
+	memcpy(keep, captures, sizeof(captures));
 	for (; *line; line++) {
 		if (match_here(line, pattern))
 			return 1;
-		memcpy(names, keep, sizeof(names));
+		memcpy(captures, keep, sizeof(captures));
 	}
 	return 0;
 }
@@ -151,7 +223,7 @@ run(char *arguments)
 	read_text(&errors, err);
 	remove(out);
 	remove(err);
-	memset(names, 0, sizeof(names));
+	memset(captures, 0, sizeof(captures));
 	at = 0;
 }
 
@@ -242,6 +314,31 @@ check_equal(int line, const struct text *file)
 }
 
 static void
+check_golden(int line, const char *name)
+{
+	size_t length;
+	char *want = read_file(name, &length);
+	FILE *f;
+
+	if (want && length == output.length &&
+	    memcmp(want, output.bytes, length) == 0) {
+		passed++;
+	} else if (!accept) {
+		fail(line, want ? "golden: differs; ninja accept writes it"
+				: "golden: none; ninja accept writes it",
+		     name);
+	} else if (status == 0 && (f = fopen(name, "wb")) != NULL) {
+		fwrite(output.bytes, 1, output.length, f);
+		fclose(f);
+		passed++;
+		printf("wrote %s\n", name);
+	} else {
+		fail(line, "golden: cannot be written", name);
+	}
+	free(want);
+}
+
+static void
 check_error(int line, const char *text)
 {
 	char want[LONGEST];
@@ -263,8 +360,20 @@ check_error(int line, const char *text)
 static struct {
 	const char *text;
 	int line, from;
-} nots[64];
+} nots[MOST_NOTS];
 static int not_count;
+
+static void
+add_not(int line, const char *text)
+{
+	if (not_count == MOST_NOTS) {
+		fail(line, "not: too many", text);
+		return;
+	}
+	nots[not_count].text = text;
+	nots[not_count].line = line;
+	nots[not_count++].from = at;
+}
 
 static void
 settle_nots(int end)
@@ -292,6 +401,8 @@ check_line(int line, const char *text, int next)
 	if (found < 0) {
 		fail(line, next ? "next: not there" : "check: not found",
 		     text);
+		printf("  in line %d of the output: %s\n", at + 1,
+		       at < output.lines ? output.line[at] : "(its end)");
 		return;
 	}
 	passed++;
@@ -329,71 +440,91 @@ directive(int line, char *word, char *text, const struct text *file)
 		check_line(line, text, 0);
 	} else if (strcmp(word, "next") == 0) {
 		check_line(line, text, 1);
-	} else if (strcmp(word, "not") == 0 && not_count < 64) {
-		nots[not_count].text = text;
-		nots[not_count].line = line;
-		nots[not_count++].from = at;
+	} else if (strcmp(word, "not") == 0) {
+		add_not(line, text);
 	} else if (strcmp(word, "order") == 0) {
 		check_order(line, text);
 	} else if (strcmp(word, "count") == 0) {
 		check_count(line, text);
 	} else if (strcmp(word, "equal") == 0) {
 		check_equal(line, file);
+	} else if (strcmp(word, "golden") == 0) {
+		check_golden(line, text);
 	} else if (strcmp(word, "error") == 0) {
 		check_error(line, text);
 	} else if (strcmp(word, "exit") == 0) {
 		wanted_exit = atoi(text);
+	} else {
+		fail(line, "no such directive", word);
 	}
 }
 
-/* Blank lines are lost by strtok, so numbers are counted by hand. */
+/* Is the line "# word: text"?  Ends the word and returns the text. */
+static char *
+split(char *line)
+{
+	char *colon;
+
+	if (strncmp(line, "# ", 2) != 0 || !islower((unsigned char)line[2]))
+		return NULL;
+	colon = strchr(line, ':');
+	if (!colon || strcspn(line + 2, " ") < (size_t)(colon - line - 2))
+		return NULL;
+	*colon = '\0';
+	return colon + 1 + (colon[1] == ' ');
+}
+
+/* Reads the lines again: `file` has lost the blank ones, which count. */
 static void
 test_file(void)
 {
 	static struct text file;
-	static char raw[1 << 20];
-	FILE *f = fopen(path, "rb");
 	int number = 0, before = passed + failed;
+	char *copy, *rest, *text;
+	size_t length;
 
-	if (!f) {
-		fail(0, "cannot open", path);
-		return;
-	}
 	read_text(&file, path);
-	while (fgets(raw, sizeof(raw), f)) {
-		char *text = raw, *colon;
+	copy = read_file(path, &length);
+	rest = copy;
+	if (!copy)
+		fail(0, "cannot open", path);
+	while (rest && *rest) {
+		char *line = rest;
 
+		rest = strchr(rest, '\n');
+		if (rest)
+			*rest++ = '\0';
 		number++;
-		squeeze(text);
-		if (strncmp(text, "# ", 2) != 0)
-			continue;
-		text += 2;
-		colon = strchr(text, ':');
-		if (!colon || strcspn(text, " ") < (size_t)(colon - text))
-			continue;
-		*colon = '\0';
-		colon += 1 + (colon[1] == ' ');
-		/* Directives outlive the line: nots are settled later. */
-		directive(number, text, strdup(colon), &file);
+		squeeze(line);
+		text = split(line);
+		if (text)
+			directive(number, line + 2, text, &file);
 	}
 	end_run();
-	fclose(f);
 	if (passed + failed == before)
 		fail(0, "checks nothing", path);
+	forget(&file);
+	free(copy);
 }
 
 int
 main(int argc, char **argv)
 {
-	if (argc < 3)
+	int first = 1;
+
+	if (argc > 1 && strcmp(argv[1], "--accept") == 0) {
+		accept = 1;
+		first++;
+	}
+	if (argc < first + 2)
 		return 2;
-	program = argv[1];
-	for (int i = 2; i < argc; i++) {
+	program = argv[first];
+	for (int i = first + 1; i < argc; i++) {
 		path = argv[i];
 		test_file();
 	}
-	free(output.bytes);
-	free(errors.bytes);
+	forget(&output);
+	forget(&errors);
 	printf("%d passed, %d failed, 0 skipped\n", passed, failed);
 	return failed != 0 || passed == 0;
 }

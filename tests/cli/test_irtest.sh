@@ -47,6 +47,11 @@ fails "error: no such message"
 fails "exit: 1"
 fails "check: %[[X]] = scale %x" "next: %b = scale %[[X]], factor=2.0"
 fails "check: %[[X]] = scale %x" "next: %[[X]] = scale"
+fails "check: %[[FIRST]] = scale %x" "check: scale %[[FIRST]], factor=2.0"
+fails "chek: %a ="
+fails "golden: $dir/none"
+echo "another text" >"$dir/golden"
+fails "golden: $dir/golden"
 {
 	echo "# run: opt --passes= %s"
 	echo "# equal:"
@@ -59,6 +64,31 @@ if "$irtest" "$stretto" "$dir/t.ir" >/dev/null; then
 	echo "FAILED: equal cannot fail"
 else
 	passed=$((passed + 1))
+fi
+# Accepting writes the output, after which the same test passes.
+cat >"$dir/t.ir" <<END
+# run: opt --passes= %s
+# golden: $dir/golden
+# check: %[[FIRST]] = scale %x
+# next: %[[SECOND]] = scale %[[FIRST]], factor=3.0
+# next: ret %[[SECOND]]
+stretto-ir 1
+form logical
+
+entry @main(%x : f32[4]) {
+  %a = scale %x, factor=2.0 : f32[4]
+  %b = scale %a, factor=3.0 : f32[4]
+  ret %b as b
+}
+END
+if "$irtest" --accept "$stretto" "$dir/t.ir" >/dev/null &&
+	"$irtest" "$stretto" "$dir/t.ir" >"$dir/out" &&
+	sed 1,5d "$dir/t.ir" | cmp -s - "$dir/golden"; then
+	passed=$((passed + 1))
+else
+	failed=$((failed + 1))
+	echo "FAILED: accept"
+	cat "$dir/out"
 fi
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

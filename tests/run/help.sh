@@ -6,6 +6,7 @@ check        the tests; ends with "N passed, N failed, N skipped"
 check-asan   the same under the address sanitizer
 check-ubsan  the same under the undefined-behaviour sanitizer
 check-tsan   the threaded tests under the thread sanitizer
+accept       writes tests/golden anew; read the difference before you commit
 lint         house rules: include arrows, long lines, banned functions
 bench        speed of kernels and steps beside the library's own
 fuzz         fuzz targets, FUZZ_SECONDS (600) each; needs clang
