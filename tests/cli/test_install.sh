@@ -26,7 +26,7 @@ try "$cc" -I"$to/include" "-DHAVE_INSTALLED" -x c \
 	-include stretto.h /dev/null -c -o "$dir/empty.o"
 sed 's,"runtime/stretto.h",<stretto.h>,' tests/api/test_api.c >"$dir/api.c"
 try "$cc" -I"$to/include" "$dir/api.c" -o "$dir/api" -L"$to/lib" -lstretto \
-	-Wl,-rpath,"$to/lib" -lm
+	-Wl,-rpath,"$to/lib" -lm -pthread
 try sh -c "cd '$root' && '$dir/api'"
 # Only the public names leave the library.
 names=$(nm -D --defined-only "$to/lib/libstretto.so.0" |
