@@ -44,8 +44,13 @@ count() {
 		*.py) set -- python3 "$program" "$@" ;;
 		*) set -- "$program" "$@" ;;
 		esac
-		timeout $limit "$@" >"$result.out" 2>&1 </dev/null
-		status=$?
+		if command -v "$1" >/dev/null; then
+			timeout $limit "$@" >"$result.out" 2>&1 </dev/null
+			status=$?
+		else
+			echo "$1 is not here" >"$result.out"
+			status=77
+		fi
 		line=$(tail -n 1 "$result.out" |
 			sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
 		if [ -n "$line" ]; then
