@@ -39,6 +39,18 @@ st_diag_add_source(struct st_diag *diag, const char *name, const char *text,
 	return (uint32_t)(want - 1);
 }
 
+/* Control characters would let a hostile file write to the terminal. */
+static void
+make_printable(char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		if (c < ' ' || c == 127)
+			text[i] = ' ';
+	}
+}
+
 static void
 add(struct st_diag *diag, struct st_message message, const char *format,
     va_list args)
@@ -59,8 +71,10 @@ add(struct st_diag *diag, struct st_message message, const char *format,
 	length = vsnprintf(NULL, 0, format, again);
 	va_end(again);
 	text = st_arena_alloc(diag->arena, (size_t)length + 1);
-	if (text)
+	if (text) {
 		vsnprintf(text, (size_t)length + 1, format, args);
+		make_printable(text, (size_t)length);
+	}
 	message.text = text ? text : "out of memory";
 	messages[diag->count++] = message;
 }
@@ -125,18 +139,6 @@ find_line(const struct st_source *source, uint32_t line, size_t *length)
 	stop = memchr(at, '\n', (size_t)(end - at));
 	*length = (size_t)((stop ? stop : end) - at);
 	return at;
-}
-
-/* Control characters would let a hostile file write to the terminal. */
-static void
-make_printable(char *text, size_t length)
-{
-	for (size_t i = 0; i < length; i++) {
-		unsigned char c = (unsigned char)text[i];
-
-		if (c == '\t' || c < ' ' || c == 127)
-			text[i] = ' ';
-	}
 }
 
 static const char *

@@ -126,6 +126,12 @@ take(struct st_lexer *lexer, struct st_token *token)
 		take_name(lexer, token, 0);
 	} else if (is_digit(c) || (c == '-' && is_digit(next))) {
 		take_number(lexer, token);
+	} else if (lexer->end - lexer->at >= 4 &&
+		   memcmp(lexer->at, "-inf", 4) == 0) {
+		token->kind = ST_TOKEN_NUMBER;
+		token->text = lexer->at;
+		token->length = 4;
+		lexer->at += 4;
 	} else if (c == '%') {
 		take_sigil(lexer, token, ST_TOKEN_VALUE);
 	} else if (c == '@' && !is_digit(next)) {

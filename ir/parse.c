@@ -155,11 +155,11 @@ take_string(struct parser *p, uint32_t *name)
 	for (size_t i = 0; i < p->token.length; i++) {
 		unsigned char c = (unsigned char)p->token.text[i];
 
+		if (c == '\\' && i + 1 < p->token.length)
+			c = (unsigned char)p->token.text[++i];
 		if (c < ' ' || c > '~')
 			return st_error(p->diag, ST_EINPUT, p->token.loc,
 					"a string holds printable ASCII only");
-		if (c == '\\' && i + 1 < p->token.length)
-			c = (unsigned char)p->token.text[++i];
 		copy[length++] = (char)c;
 	}
 	*name = st_names_add(p->names, copy, length);
@@ -760,8 +760,17 @@ take_header(struct parser *p)
 static enum st_status
 take_arena(struct parser *p)
 {
+	struct st_loc loc;
+
+	if (p->module->arena_bytes)
+		return expected(p, "one arena line only");
 	next(p);
-	return take_int(p, &p->module->arena_bytes);
+	loc = p->token.loc;
+	ST_TRY(take_int(p, &p->module->arena_bytes));
+	if (p->module->arena_bytes < 1)
+		return st_error(p->diag, ST_EINPUT, loc,
+				"an arena has at least 1 byte");
+	return ST_OK;
 }
 
 static enum st_status
