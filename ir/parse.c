@@ -187,15 +187,29 @@ take_axis(struct parser *p, int *axis)
 			p->token.text);
 }
 
+/* One more axis of a set.  The first is the major one, so a text that names
+ * them otherwise than the mesh does would not mean what it says. */
+static enum st_status
+add_axis(struct parser *p, uint8_t *axes)
+{
+	struct st_loc loc = p->token.loc;
+	int axis = 0;
+
+	ST_TRY(take_axis(p, &axis));
+	if (*axes >> axis)
+		return st_error(p->diag, ST_EINPUT, loc,
+				"axes stand in the order of the mesh, each "
+				"once");
+	*axes |= (uint8_t)(1u << axis);
+	return ST_OK;
+}
+
 static enum st_status
 take_axes(struct parser *p, uint8_t *axes)
 {
 	ST_TRY(expect(p, '(', "'('"));
 	do {
-		int axis;
-
-		ST_TRY(take_axis(p, &axis));
-		*axes |= (uint8_t)(1u << axis);
+		ST_TRY(add_axis(p, axes));
 	} while (accept(p, ','));
 	return expect(p, ')', "')'");
 }
@@ -222,12 +236,8 @@ take_factor(struct parser *p, struct st_type *type, int join)
 					"padding must be at least 1");
 		factor->pad = (int32_t)pad;
 	}
-	while (accept(p, '/')) {
-		int axis;
-
-		ST_TRY(take_axis(p, &axis));
-		factor->axes |= (uint8_t)(1u << axis);
-	}
+	while (accept(p, '/'))
+		ST_TRY(add_axis(p, &factor->axes));
 	return ST_OK;
 }
 
@@ -326,7 +336,7 @@ put_place(struct parser *p, uint32_t value, int64_t place)
 static enum st_status
 take_attr_value(struct parser *p, struct st_attr *attr)
 {
-	int axis;
+	uint8_t axes = 0;
 
 	switch (st_key_kind(attr->key)) {
 	case ST_ATTR_INT: return take_int(p, &attr->i);
@@ -334,11 +344,10 @@ take_attr_value(struct parser *p, struct st_attr *attr)
 	case ST_ATTR_STRING: return take_string(p, &attr->s);
 	case ST_ATTR_AXES: break;
 	}
-	attr->i = 0;
 	do {
-		ST_TRY(take_axis(p, &axis));
-		attr->i |= (int64_t)1 << axis;
+		ST_TRY(add_axis(p, &axes));
 	} while (accept(p, '+'));
+	attr->i = axes;
 	return ST_OK;
 }
 
@@ -719,6 +728,10 @@ take_mesh(struct parser *p)
 			return st_error(p->diag, ST_EINPUT, loc,
 					"an axis has 1 to %d ranks", 1 << 20);
 		mesh->count++;
+		if (st_mesh_ranks(mesh) > 1 << 24)
+			return st_error(p->diag, ST_EINPUT, loc,
+					"a mesh has at most %d ranks",
+					1 << 24);
 	} while (accept(p, ','));
 	return ST_OK;
 }

@@ -284,7 +284,7 @@ st_type_fault(const struct st_type *type, const struct st_mesh *mesh)
 {
 	const int64_t most = (int64_t)1 << 48;
 	unsigned seen = type->flat;
-	int64_t n = 1;
+	int64_t n = 1, span;
 
 	if (type->flat & type->partial)
 		return "an axis is used twice";
@@ -301,9 +301,11 @@ st_type_fault(const struct st_type *type, const struct st_mesh *mesh)
 		if (factor->axes & seen)
 			return "an axis is used twice";
 		seen |= factor->axes;
-		if ((factor->size + factor->pad) %
-		    st_mesh_span(mesh, factor->axes))
+		span = st_mesh_span(mesh, factor->axes);
+		if ((factor->size + factor->pad) % span)
 			return "a cut extent is no multiple of its ranks";
+		if (factor->pad >= span)
+			return "more padding than the ranks of a cut need";
 	}
 	return NULL;
 }

@@ -7,7 +7,7 @@
  * An extent is a product of factors, because what a mesh axis cuts is often
  * one of them: the columns of a fused attention projection are 3*heads*dim,
  * and tensor parallelism cuts `heads`.  Sizes are global.  A factor that is
- * cut over axes is padded up to a multiple of their size; the padding
+ * cut over axes is padded up to the next multiple of their size; the padding
  * stands in the type and holds zeros.
  *
  *   f32[1024, 50257+47/tp]          rows, vocabulary cut over tp, padded
