@@ -486,7 +486,7 @@ take_stated_cuts(const struct binder *b, struct spread *s)
 		for (int f = 0; f < m->result_type[i].factors; f++) {
 			int slot = m->result[i][f];
 
-			if (s->known[slot])
+			if (s->known[slot] || m->slot[slot].fixed)
 				continue;
 			s->known[slot] = 1;
 			s->slot[slot] = b->node->stated[i].f[f];
@@ -498,6 +498,24 @@ take_stated_cuts(const struct binder *b, struct spread *s)
 	if (b->node->op == ST_OP_fill &&
 	    st_view_float(b->node, ST_KEY_factor) == 0.0)
 		s->partial = b->node->stated[0].partial;
+}
+
+/* An axis cuts a node in one place.  Else a rank would hold, say, its rows of
+ * one operand beside its columns of another: not a piece of any result. */
+static enum st_status
+check_axes(const struct binder *b, const struct spread *s)
+{
+	unsigned seen = s->flat;
+
+	if (s->flat & s->partial)
+		return fail(b, "operands are flat and partial over one axis");
+	seen |= s->partial;
+	for (int slot = 0; slot < b->mapping->slots; slot++) {
+		if (s->slot[slot].axes & seen)
+			return fail(b, "one axis spreads it in two places");
+		seen |= s->slot[slot].axes;
+	}
+	return ST_OK;
 }
 
 enum st_status
@@ -517,6 +535,7 @@ st_infer(const struct st_module *module, const struct st_node_view *node,
 		for (int i = 0; i < mapping.operands; i++)
 			ST_TRY(note_operand(&b, &s, i));
 		take_stated_cuts(&b, &s);
+		ST_TRY(check_axes(&b, &s));
 	}
 	for (int i = 0; i < mapping.results; i++) {
 		results[i] = mapping.result_type[i];

@@ -184,15 +184,21 @@ may_move(enum st_op op, struct st_place from, struct st_place to)
 	}
 }
 
-/* Axes that come to or leave a factor must be the minor ones there, so that
+/* Axes that come to or leave a place must be the minor ones there, so that
  * each rank's piece is one run; and where others stay, padding would move. */
 static int
-is_minor(const struct st_type *type, int factor, unsigned axes)
+is_minor(const struct st_type *type, struct st_place place, unsigned axes)
 {
-	unsigned rest = type->f[factor].axes & ~axes;
+	unsigned there = place.kind == ST_PLACE_FLAT
+				 ? type->flat
+				 : type->f[place.factor].axes;
+	unsigned rest = there & ~axes;
 
-	return rest == 0 || ((rest >> __builtin_ctz(axes)) == 0 &&
-			     type->f[factor].pad == 0);
+	if (!is_cut(place) || rest == 0)
+		return 1;
+	return place.kind == ST_PLACE_FACTOR &&
+	       rest >> __builtin_ctz(axes) == 0 &&
+	       type->f[place.factor].pad == 0;
 }
 
 static enum st_status
@@ -236,10 +242,7 @@ check_axes(const struct st_module *module, const struct st_node_view *node,
 	    (from->flat || to->flat))
 		return fail(module, node,
 			    "cannot cut or gather a factor of a flat value");
-	if ((first_from.kind == ST_PLACE_FACTOR &&
-	     !is_minor(from, first_from.factor, axes)) ||
-	    (first_to.kind == ST_PLACE_FACTOR &&
-	     !is_minor(to, first_to.factor, axes)))
+	if (!is_minor(from, first_from, axes) || !is_minor(to, first_to, axes))
 		return fail(module, node,
 			    "the axes it names are not the minor ones");
 	return ST_OK;
