@@ -13,7 +13,10 @@
  *
  * Reductions come first, so that what follows moves less; flat runs are cut
  * last, because they are made of what the factors leave.  Axes that move from
- * one place to one other go together, as one collective.
+ * one place to one other go together, as one collective.  A major axis cannot
+ * come or go under a minor one, nor beside another where padding lies, nor a
+ * cut change under a flat run: what is in the way is gathered first and cut
+ * again afterwards.
  */
 
 #include "ir/build.h"
