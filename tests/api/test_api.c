@@ -314,6 +314,7 @@ check_inputs(void)
 {
 	static const char *const wrong[] = {"model.n_embed=32"};
 	static const char *const pipeline[] = {"parallelism.pp=2"};
+	static const char torn[] = "stretto-ir 1\nform ranked\nentry @";
 	stretto_plan *plan = NULL;
 
 	check_error(stretto_compile("none.yaml", NULL, 0, &plan),
@@ -328,8 +329,7 @@ check_inputs(void)
 		    "none.ir");
 	check_error(stretto_load_text("nonsense", 8, &plan), STRETTO_BAD_INPUT,
 		    "not IR text");
-	check_error(stretto_load_text("stretto-ir 1\nform ranked\nentry @", 34,
-				      &plan),
+	check_error(stretto_load_text(torn, sizeof(torn) - 1, &plan),
 		    STRETTO_BAD_INPUT, "text:3:");
 	check(plan == NULL, "no plan is handed out on failure");
 	stretto_free(NULL);
