@@ -106,6 +106,7 @@ finish(struct st_builder *b, enum st_op op, const uint32_t *names,
 		.attr_count = b->attr_count,
 		.stated = b->has_stated ? b->stated : NULL,
 		.loc = st_module_loc_at(b->module, b->loc),
+		.start = b->start,
 	};
 	struct st_new_node fresh = {
 		.op = op,
@@ -117,6 +118,8 @@ finish(struct st_builder *b, enum st_op op, const uint32_t *names,
 		.types = types,
 		.names = names,
 		.loc = b->loc,
+		.start = b->start,
+		.on = b->on,
 	};
 	uint32_t node = ST_NONE;
 
@@ -130,6 +133,8 @@ finish(struct st_builder *b, enum st_op op, const uint32_t *names,
 	}
 	b->attr_count = 0;
 	b->has_stated = 0;
+	b->start = 0;
+	b->on = 0;
 	return node == ST_NONE ? ST_NONE
 			       : b->module->nodes.at[node].first_result;
 }
@@ -165,5 +170,7 @@ st_build_like(struct st_builder *b, const struct st_module *from,
 			b->stated[i] = *st_value_type(from, value);
 	}
 	b->has_stated = 1;
+	b->start = node->start;
+	b->on = node->on;
 	return finish(b, node->op, names, operands, node->operands);
 }

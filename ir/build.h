@@ -20,6 +20,8 @@ struct st_builder {
 	enum st_region region;
 	uint32_t loc;
 	/* pending */
+	int start;
+	uint32_t on;
 	struct st_attr attrs[ST_KEY_COUNT];
 	size_t attr_count;
 	struct st_type stated[ST_MAX_RESULTS];

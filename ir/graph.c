@@ -62,8 +62,11 @@ st_module_create_like(const struct st_module *like)
 	module->options_set = like->options_set;
 	module->locs.at = like->locs.at;
 	module->locs.count = like->locs.count;
-	/* The old array is shared: the first push copies it. */
+	/* The old arrays are shared: the first push copies them. */
 	module->locs.capacity = like->locs.count;
+	module->communicators.at = like->communicators.at;
+	module->communicators.count = like->communicators.count;
+	module->communicators.capacity = like->communicators.count;
 	return module;
 }
 
@@ -237,6 +240,30 @@ add_value(struct st_module *module, uint32_t name, const struct st_type *type,
 }
 
 uint32_t
+st_module_add_communicator(struct st_module *module, uint32_t name,
+			   unsigned axes, uint32_t loc)
+{
+	struct st_communicator *c;
+
+	if (!ROOM(module, module->communicators))
+		return 0;
+	c = &module->communicators.at[module->communicators.count++];
+	c->name = name;
+	c->loc = loc;
+	c->axes = (uint8_t)axes;
+	return (uint32_t)module->communicators.count;
+}
+
+uint32_t
+st_module_find_communicator(const struct st_module *module, uint32_t name)
+{
+	for (uint32_t i = 0; i < module->communicators.count; i++)
+		if (module->communicators.at[i].name == name)
+			return i + 1;
+	return 0;
+}
+
+uint32_t
 st_module_add_state(struct st_module *module, uint32_t name,
 		    const struct st_type *type, enum st_role role, uint32_t loc)
 {
@@ -346,8 +373,10 @@ st_module_add_node(struct st_module *module, const struct st_new_node *fresh)
 	uint32_t index = (uint32_t)module->nodes.count;
 	const char *word = st_ops[fresh->op].name;
 	struct st_node node = {.op = (uint16_t)fresh->op,
-			       .region = (uint8_t)fresh->region,
-			       .loc = fresh->loc};
+			       .region = fresh->region & 0x7f,
+			       .start = fresh->start != 0,
+			       .loc = fresh->loc,
+			       .on = fresh->on};
 
 	if (!ROOM(module, module->nodes) || !add_lists(module, &node, fresh))
 		return ST_NONE;

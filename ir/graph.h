@@ -35,10 +35,18 @@ struct st_attr {
  * backward pass. */
 enum st_region { ST_FORWARD, ST_BACKWARD, ST_OPTIMIZER };
 
+/*
+ * A node that is a `start` begins a collective: its result is async, and its
+ * operands are lent until the `wait` that ends it.  The text is the order of
+ * issue: a start begins after every node above it that is none, and after
+ * the starts above it on its own communicator; a wait holds what stands below
+ * it until its collective has ended.
+ */
 struct st_node {
 	uint16_t op;
 	uint8_t results;
-	uint8_t region;
+	uint8_t region : 7;
+	uint8_t start : 1;
 	uint16_t operands;
 	uint16_t attrs;
 	uint32_t first_operand; /* in refs */
@@ -46,6 +54,15 @@ struct st_node {
 	uint32_t first_attr;
 	uint32_t entry;
 	uint32_t loc; /* in locs */
+	uint32_t on;  /* its communicator, index + 1; 0: not scheduled yet */
+};
+
+/* One in-order queue of collectives over a set of axes, on every group of
+ * ranks along them. */
+struct st_communicator {
+	uint32_t name;
+	uint32_t loc;
+	uint8_t axes;
 };
 
 enum st_value_kind { ST_VALUE_STATE, ST_VALUE_INPUT, ST_VALUE_RESULT };
@@ -126,6 +143,7 @@ struct st_module {
 	ST_VECTOR(uint32_t) refs;
 	ST_VECTOR(struct st_attr) attrs;
 	ST_VECTOR(struct st_loc) locs;
+	ST_VECTOR(struct st_communicator) communicators;
 	ST_VECTOR(struct st_state) states;
 	ST_VECTOR(struct st_entry) entries;
 	ST_VECTOR(struct st_output) outputs;
@@ -148,6 +166,12 @@ struct st_module *st_module_create_like(const struct st_module *like);
 
 uint32_t st_module_type(struct st_module *module, const struct st_type *type);
 uint32_t st_module_loc(struct st_module *module, struct st_loc loc);
+
+/* Its number for st_node.on, 0 without memory. */
+uint32_t st_module_add_communicator(struct st_module *module, uint32_t name,
+				    unsigned axes, uint32_t loc);
+uint32_t st_module_find_communicator(const struct st_module *module,
+				     uint32_t name);
 
 /* States come first, then entries one after another: begin, inputs, nodes,
  * outputs, end.  A state or input of a name already used in its scope is
@@ -176,6 +200,8 @@ struct st_new_node {
 	const struct st_type *types;
 	const uint32_t *names;
 	uint32_t loc;
+	int start;
+	uint32_t on;
 };
 uint32_t st_module_add_node(struct st_module *module,
 			    const struct st_new_node *fresh);
@@ -215,6 +241,13 @@ double st_node_float(const struct st_module *module,
 		     const struct st_node *node, enum st_key key);
 int64_t st_node_int(const struct st_module *module,
 		    const struct st_node *node, enum st_key key);
+
+/* The node whose result a wait waits for. */
+static inline uint32_t
+st_wait_start(const struct st_module *module, const struct st_node *wait)
+{
+	return module->values.at[st_node_operand(module, wait, 0)].node;
+}
 
 /* Index of the entry or state of that name, or ST_NONE. */
 uint32_t st_module_find_entry(const struct st_module *module,

@@ -60,7 +60,8 @@ int st_op_results(enum st_op op);
 	X(stream, STRING) \
 	X(dim, INT)     \
 	X(at, INT)      \
-	X(axes, AXES)
+	X(axes, AXES)   \
+	X(bucket, INT)
 
 enum st_attr_kind { ST_ATTR_INT, ST_ATTR_FLOAT, ST_ATTR_STRING, ST_ATTR_AXES };
 

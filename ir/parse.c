@@ -442,6 +442,23 @@ take_region(struct parser *p, enum st_region *region)
 }
 
 static enum st_status
+take_on(struct parser *p, uint32_t *on)
+{
+	if (!at_word(p, "on"))
+		return ST_OK;
+	next(p);
+	if (p->token.kind != ST_TOKEN_WORD)
+		return expected(p, "a communicator");
+	*on = st_module_find_communicator(p->module, intern(p));
+	if (*on == 0)
+		return st_error(p->diag, ST_EINPUT, p->token.loc,
+				"no communicator is named '%.*s'",
+				(int)p->token.length, p->token.text);
+	next(p);
+	return ST_OK;
+}
+
+static enum st_status
 take_names(struct parser *p, struct line *line)
 {
 	do {
@@ -480,15 +497,21 @@ check_names(struct parser *p, const struct line *line)
 static enum st_status
 take_op(struct parser *p, struct line *line)
 {
-	int found = p->token.kind == ST_TOKEN_WORD
-			    ? st_op_find(p->token.text, p->token.length)
-			    : -1;
-	enum st_op op = (enum st_op)found;
+	static const char suffix[] = ".start";
+	size_t tail = sizeof(suffix) - 1, length = p->token.length;
+	enum st_op op;
+	int found;
 
+	if (p->token.kind != ST_TOKEN_WORD)
+		return expected(p, "the name of an op");
+	line->node.start = length > tail &&
+			   memcmp(p->token.text + length - tail, suffix,
+				  tail) == 0;
+	found = st_op_find(p->token.text,
+			   line->node.start ? length - tail : length);
+	op = (enum st_op)found;
 	if (found < 0)
-		return p->token.kind == ST_TOKEN_WORD
-			       ? unknown(p, "op", op_name, ST_OP_COUNT)
-			       : expected(p, "the name of an op");
+		return unknown(p, "op", op_name, ST_OP_COUNT);
 	line->node.op = op;
 	line->node.loc = st_module_loc(p->module, p->token.loc);
 	if (line->name_count != st_op_results(op))
@@ -518,6 +541,7 @@ take_node(struct parser *p)
 		ST_TRY(take_place(p, &line.places[i]));
 	}
 	ST_TRY(take_region(p, &line.node.region));
+	ST_TRY(take_on(p, &line.node.on));
 	ST_TRY(check_names(p, &line));
 	line.node.operands = line.operands;
 	line.node.attrs = line.attrs;
@@ -787,6 +811,32 @@ take_arena(struct parser *p)
 }
 
 static enum st_status
+take_communicator(struct parser *p)
+{
+	struct st_loc loc;
+	uint32_t name;
+	uint8_t axes = 0;
+
+	next(p);
+	loc = p->token.loc;
+	if (p->token.kind != ST_TOKEN_WORD)
+		return expected(p, "the name of a communicator");
+	name = intern(p);
+	if (st_module_find_communicator(p->module, name))
+		return st_error(p->diag, ST_EINPUT, loc,
+				"communicator '%.*s' is declared twice",
+				(int)p->token.length, p->token.text);
+	next(p);
+	ST_TRY(expect(p, '=', "'='"));
+	do {
+		ST_TRY(add_axis(p, &axes));
+	} while (accept(p, '+'));
+	st_module_add_communicator(p->module, name, axes,
+				   st_module_loc(p->module, loc));
+	return ST_OK;
+}
+
+static enum st_status
 take_module(struct parser *p)
 {
 	p->token.loc = (struct st_loc){p->lexer.source, p->lexer.line, 1, 1,
@@ -800,6 +850,8 @@ take_module(struct parser *p)
 			ST_TRY(take_option(p));
 		else if (at_word(p, "arena"))
 			ST_TRY(take_arena(p));
+		else if (at_word(p, "communicator"))
+			ST_TRY(take_communicator(p));
 		else
 			return expected(p, "mesh, option, state or entry");
 	}

@@ -69,6 +69,13 @@ print_value(const struct st_module *module, struct st_buffer *out,
 	st_buffer_printf(out, "%%%s", st_value_name(module, value));
 }
 
+static const char *
+communicator_name(const struct st_module *module, uint32_t on)
+{
+	return st_names_text(module->names,
+			     module->communicators.at[on - 1].name);
+}
+
 static void
 print_node(const struct st_module *module, struct st_buffer *out,
 	   const struct st_node *node)
@@ -80,7 +87,8 @@ print_node(const struct st_module *module, struct st_buffer *out,
 		st_buffer_puts(out, i ? ", " : "");
 		print_value(module, out, node->first_result + i);
 	}
-	st_buffer_printf(out, " = %s", st_ops[node->op].name);
+	st_buffer_printf(out, " = %s%s", st_ops[node->op].name,
+			 node->start ? ".start" : "");
 	for (uint32_t i = 0; i < node->operands; i++) {
 		st_buffer_puts(out, separator);
 		print_value(module, out, st_node_operand(module, node, i));
@@ -99,6 +107,9 @@ print_node(const struct st_module *module, struct st_buffer *out,
 	}
 	if (node->region != ST_FORWARD)
 		st_buffer_printf(out, " !%s", st_region_name(node->region));
+	if (node->on)
+		st_buffer_printf(out, " on %s",
+				 communicator_name(module, node->on));
 	st_buffer_puts(out, "\n");
 }
 
@@ -170,6 +181,12 @@ print_header(const struct st_module *module, struct st_buffer *out)
 	for (enum st_option option = 0; option < ST_OPTION_COUNT; option++)
 		if (module->options_set >> option & 1)
 			print_option(module, out, option);
+	for (uint32_t i = 0; i < module->communicators.count; i++) {
+		st_buffer_printf(out, "communicator %s = ",
+				 communicator_name(module, i + 1));
+		print_axes(module, out, module->communicators.at[i].axes);
+		st_buffer_puts(out, "\n");
+	}
 	if (module->arena_bytes)
 		st_buffer_printf(out, "arena %lld\n",
 				 (long long)module->arena_bytes);

@@ -518,6 +518,26 @@ check_axes(const struct binder *b, const struct spread *s)
 	return ST_OK;
 }
 
+/* Only collectives start, and what they make is theirs until the wait. */
+static enum st_status
+check_async(const struct binder *b)
+{
+	const struct st_node_view *node = b->node;
+
+	if (node->start && st_ops[node->op].class != ST_COMM)
+		return fail(b, "only a collective has a start");
+	for (size_t i = 0; i < node->operand_count; i++) {
+		if (!st_value_type(b->module, node->operands[i])->is_async ||
+		    node->start || node->op == ST_OP_wait)
+			continue;
+		return st_error(b->module->diag, ST_EINPUT, node->loc,
+				"%s: operand %zu is still async: a wait must "
+				"stand between",
+				st_ops[node->op].name, i + 1);
+	}
+	return ST_OK;
+}
+
 enum st_status
 st_infer(const struct st_module *module, const struct st_node_view *node,
 	 struct st_type results[ST_MAX_RESULTS])
@@ -527,6 +547,7 @@ st_infer(const struct st_module *module, const struct st_node_view *node,
 			   .mapping = &mapping};
 	struct spread s;
 
+	ST_TRY(check_async(&b));
 	if (st_shape_is_spread(node->op))
 		return st_shape_spread(module, node, &results[0]);
 	ST_TRY(st_mapping_make(module, node, &mapping));

@@ -45,6 +45,7 @@ struct st_node_view {
 	 * are taken from here. */
 	const struct st_type *stated;
 	struct st_loc loc;
+	int start;
 };
 
 /* Binds sizes; cuts are ignored.  Reports what does not fit. */

@@ -134,7 +134,8 @@ st_shape_is_spread(enum st_op op)
 	case ST_OP_all_reduce:
 	case ST_OP_reduce_scatter:
 	case ST_OP_all_gather:
-	case ST_OP_all_to_all: return 1;
+	case ST_OP_all_to_all:
+	case ST_OP_wait: return 1;
 	default: return 0;
 	}
 }
@@ -256,15 +257,24 @@ st_shape_spread(const struct st_module *module,
 
 	if (node->operand_count != 1)
 		return fail(module, node, "takes one operand");
+	from = st_value_type(module, node->operands[0]);
+	if (node->op == ST_OP_wait) {
+		if (!from->is_async)
+			return fail(module, node, "nothing to wait for: the "
+						  "operand is not async");
+		*result = *from;
+		result->is_async = 0;
+		return ST_OK;
+	}
 	if (!node->stated)
 		return fail(module, node, "the result type must be stated");
-	from = st_value_type(module, node->operands[0]);
 	to = &node->stated[0];
 	if (!st_type_same_factors(from, to) || from->dtype != to->dtype)
 		return fail(module, node,
 			    "operand and result must have the same extents "
 			    "and dtype");
 	*result = *to;
+	result->is_async = (uint8_t)(node->start != 0);
 	if (node->op == ST_OP_reshard)
 		return module->form == ST_LOGICAL
 			       ? ST_OK

@@ -1,6 +1,7 @@
 /* The verifier: runs after parsing and after each pass. */
 
 #include "ir/ir.h"
+#include "ir/live.h"
 #include "ir/rule.h"
 
 #include <string.h>
@@ -11,6 +12,7 @@ struct verifier {
 	uint32_t *last_reader; /* of each state in this entry, node or none */
 	uint32_t *writer;      /* of each state: output index + 1 */
 	uint32_t *becomes;     /* of each value: state that it becomes + 1 */
+	uint8_t *taken;        /* of each async value: something takes it */
 };
 
 static void
@@ -101,6 +103,7 @@ check_types(struct verifier *v, const struct st_node *node)
 		.attr_count = node->attrs,
 		.stated = stated,
 		.loc = st_module_loc_at(m, node->loc),
+		.start = node->start,
 	};
 
 	memset(found, 0, sizeof(found));
@@ -121,6 +124,55 @@ check_types(struct verifier *v, const struct st_node *node)
 	}
 }
 
+/* A communicator belongs to starts, and an async value to one node. */
+static void
+check_async(struct verifier *v, const struct st_node *node, uint32_t index)
+{
+	const struct st_module *m = v->module;
+	const char *name = st_ops[node->op].name;
+	uint32_t first = node->operands ? st_node_operand(m, node, 0) : 0;
+
+	if (node->on && !node->start)
+		fault(v, node->loc, name,
+		      "only a start stands on a communicator");
+	else if (node->on && m->communicators.at[node->on - 1].axes !=
+				     st_node_int(m, node, ST_KEY_axes))
+		fault(v, node->loc, name,
+		      "the communicator is one over other axes");
+	if (!node->start && node->op != ST_OP_wait)
+		return;
+	if (st_value_type(m, first)->is_async) {
+		if (v->taken[first])
+			fault(v, node->loc, name,
+			      "its operand is taken by another node already");
+		v->taken[first] = 1;
+	}
+	/* Until the wait, its start reads what it was lent. */
+	while (node->op == ST_OP_wait || node->start) {
+		first = st_node_operand(m, node, 0);
+		if (m->values.at[first].kind == ST_VALUE_STATE)
+			v->last_reader[first] = index;
+		if (!st_value_type(m, first)->is_async ||
+		    m->values.at[first].node == ST_NONE)
+			break;
+		node = &m->nodes.at[m->values.at[first].node];
+	}
+}
+
+static void
+check_taken(struct verifier *v, const struct st_node *node)
+{
+	uint32_t value = node->first_result;
+
+	if (node->start && !v->taken[value]) {
+		v->faults++;
+		st_error(v->module->diag, ST_EINPUT,
+			 st_module_loc_at(v->module, node->loc),
+			 "%s: nothing waits for '%%%s'", st_ops[node->op].name,
+			 st_value_name(v->module, value));
+	}
+}
+
 static void
 check_output(struct verifier *v, const struct st_entry *entry,
 	     uint32_t index)
@@ -129,8 +181,10 @@ check_output(struct verifier *v, const struct st_entry *entry,
 	const struct st_output *output = &m->outputs.at[index];
 	const struct st_value *value = &m->values.at[output->value];
 	struct st_type have = m->types.at[value->type], want;
-	uint32_t target, loc = entry->loc;
+	uint32_t target, writer, loc = entry->loc;
 
+	if (m->types.at[value->type].is_async)
+		fault(v, loc, "ret", "the value is still async");
 	if (output->state == ST_NONE)
 		return;
 	target = m->states.at[output->state].value;
@@ -144,6 +198,9 @@ check_output(struct verifier *v, const struct st_entry *entry,
 			 st_value_name(m, target));
 		return;
 	}
+	writer = value->node;
+	if (m->nodes.at[writer].op == ST_OP_wait)
+		writer = st_wait_start(m, &m->nodes.at[writer]);
 	loc = m->nodes.at[value->node].loc;
 	if (m->form == ST_LOGICAL)
 		want = st_type_whole(&want);
@@ -170,7 +227,7 @@ check_output(struct verifier *v, const struct st_entry *entry,
 	}
 	v->becomes[output->value] = output->state + 1;
 	if (v->last_reader[target] != ST_NONE &&
-	    v->last_reader[target] > value->node) {
+	    v->last_reader[target] > writer) {
 		const struct st_node *reader =
 			&m->nodes.at[v->last_reader[target]];
 
@@ -199,11 +256,34 @@ check_entry(struct verifier *v, const struct st_entry *entry)
 		if (v->faults >= ST_MAX_FAULTS)
 			return;
 		check_attrs(v, node);
-		if (!v->faults && check_operands(v, node, index))
+		if (!v->faults && check_operands(v, node, index)) {
 			check_types(v, node);
+			if (!v->faults)
+				check_async(v, node, index);
+		}
 	}
+	for (uint32_t i = 0; i < entry->nodes && !v->faults; i++)
+		check_taken(v, &m->nodes.at[entry->first_node + i]);
 	for (uint32_t i = 0; i < entry->outputs; i++)
 		check_output(v, entry, entry->first_output + i);
+}
+
+/* States and inputs are complete from the start. */
+static void
+check_sources(struct verifier *v)
+{
+	const struct st_module *m = v->module;
+
+	for (size_t i = 0; i < m->states.count; i++)
+		if (st_value_type(m, m->states.at[i].value)->is_async)
+			fault(v, m->states.at[i].loc, "state",
+			      "cannot be async");
+	for (size_t i = 0; i < m->entries.count; i++)
+		for (uint32_t j = 0; j < m->entries.at[i].inputs; j++)
+			if (st_value_type(m, m->entries.at[i].first_input + j)
+				    ->is_async)
+				fault(v, m->entries.at[i].loc, "input",
+				      "cannot be async");
 }
 
 enum st_status
@@ -219,9 +299,11 @@ st_verify(const struct st_module *module)
 	v.writer = st_arena_array(module->arena, states, sizeof(*v.writer));
 	v.becomes = st_arena_array(module->arena, module->values.count + 1,
 				   sizeof(*v.becomes));
-	if (!v.last_reader || !v.writer || !v.becomes)
+	v.taken = st_arena_array(module->arena, module->values.count + 1, 1);
+	if (!v.last_reader || !v.writer || !v.becomes || !v.taken)
 		return st_error_memory(module->diag);
+	check_sources(&v);
 	for (size_t i = 0; i < module->entries.count; i++)
 		check_entry(&v, &module->entries.at[i]);
-	return v.faults ? ST_EINPUT : ST_OK;
+	return v.faults ? ST_EINPUT : st_verify_places(module);
 }

@@ -19,11 +19,10 @@
  * Cost: nodes times holes.
  */
 
+#include "ir/live.h"
 #include "passes/pass.h"
 
 #include <string.h>
-
-enum { ALIGN = 64 };
 
 struct hole {
 	int64_t at, size;
@@ -32,34 +31,15 @@ struct hole {
 struct planner {
 	const struct st_module *in;
 	struct st_module *out;
+	struct st_live live;
 	int64_t base, top; /* end of the states; highest byte used */
-	int64_t slack;     /* behind each buffer: see size_of */
 	/* By value. */
-	int64_t *at;         /* -1: not placed yet */
-	uint32_t *last;      /* last node that reads it */
-	uint32_t *target;    /* state that it becomes, or none */
+	int64_t *at;          /* -1: not placed yet */
 	uint32_t *lent_until; /* for buffers of states: the writing node */
 	uint8_t *freed;
-	/* By state: the node that writes it in this entry, or none. */
-	uint32_t *writer;
 	struct hole *holes; /* sorted by address, never adjacent */
 	size_t hole_count, hole_capacity;
 };
-
-/*
- * Bytes of a buffer.  A flat run is cut into equal pieces, so the last rank's
- * piece may reach past the end of the whole: there is room for that behind
- * every buffer where the module has flat types.
- */
-static int64_t
-size_of(const struct planner *p, uint32_t value)
-{
-	int64_t bytes = st_type_local_bytes(st_value_type(p->in, value),
-					    &p->in->mesh) +
-			p->slack;
-
-	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
 
 static int
 insert_hole(struct planner *p, size_t index, int64_t at, int64_t size)
@@ -145,46 +125,6 @@ take(struct planner *p, int64_t size)
 	return -1;
 }
 
-static void
-read_entry(struct planner *p, const struct st_entry *entry)
-{
-	const struct st_module *in = p->in;
-	uint32_t end = entry->first_node + entry->nodes;
-
-	for (size_t i = 0; i < in->states.count; i++) {
-		p->writer[i] = ST_NONE;
-		p->last[i] = ST_NONE;
-	}
-	for (uint32_t n = entry->first_node; n < end; n++) {
-		const struct st_node *node = &in->nodes.at[n];
-
-		for (uint32_t i = 0; i < node->results; i++)
-			p->last[node->first_result + i] = n;
-		for (uint32_t i = 0; i < node->operands; i++)
-			p->last[st_node_operand(in, node, i)] = n;
-	}
-	for (uint32_t i = 0; i < entry->outputs; i++) {
-		const struct st_output *output =
-			&in->outputs.at[entry->first_output + i];
-
-		if (output->state == ST_NONE) {
-			p->last[output->value] = end;
-			continue;
-		}
-		p->target[output->value] = output->state;
-		p->writer[output->state] = in->values.at[output->value].node;
-	}
-}
-
-/* The operand whose buffer result r may take over, or none. */
-static uint32_t
-donor(const struct st_module *m, const struct st_node *node, uint32_t r)
-{
-	char c = st_ops[node->op].inplace[r];
-
-	return c == '-' ? ST_NONE : st_node_operand(m, node, (size_t)(c - '0'));
-}
-
 /* A node may overwrite a state that it reads only where its row says so. */
 static enum st_status
 check_overwrite(const struct planner *p, const struct st_node *node,
@@ -193,7 +133,7 @@ check_overwrite(const struct planner *p, const struct st_node *node,
 	for (uint32_t i = 0; i < node->operands; i++) {
 		uint32_t ref = st_node_operand(p->in, node, i);
 
-		if (ref != state || ref == donor(p->in, node, r))
+		if (ref != state || ref == st_live_donor(p->in, node, r))
 			continue;
 		return st_error(p->in->diag, ST_EINPUT,
 				st_module_loc_at(p->in, node->loc),
@@ -205,16 +145,46 @@ check_overwrite(const struct planner *p, const struct st_node *node,
 	return ST_OK;
 }
 
+/* Node behind which the buffer of a value is free, through the waits that hand
+ * it on. */
+static uint32_t
+last_use(const struct planner *p, uint32_t value)
+{
+	uint32_t until = p->live.until[value];
+
+	while (until < p->live.end && p->in->nodes.at[until].op == ST_OP_wait &&
+	       st_node_operand(p->in, &p->in->nodes.at[until], 0) == value) {
+		value = p->in->nodes.at[until].first_result;
+		until = p->live.until[value];
+	}
+	return until;
+}
+
+/* Does nothing but this node use the value from here on? */
+static int
+ends_here(const struct planner *p, const struct st_node *node, uint32_t index,
+	  uint32_t value)
+{
+	const struct st_live *live = &p->live;
+
+	if (live->becomes[value] != ST_NONE)
+		return 0;
+	return node->start ? live->lent[value] == 1 &&
+				     live->reader[value] == index
+			   : live->until[value] == index;
+}
+
 static int64_t
 take_over(struct planner *p, const struct st_node *node, uint32_t index,
 	  uint32_t r)
 {
 	uint32_t value = node->first_result + r;
-	uint32_t from = donor(p->in, node, r);
+	uint32_t from = st_live_donor(p->in, node, r);
 	uint32_t limit;
 
-	if (from == ST_NONE || p->last[from] != index || p->at[from] < 0 ||
-	    size_of(p, from) != size_of(p, value) || p->freed[from])
+	if (from == ST_NONE || !ends_here(p, node, index, from) ||
+	    p->at[from] < 0 || p->freed[from] ||
+	    st_live_bytes(&p->live, from) != st_live_bytes(&p->live, value))
 		return -1;
 	/* Two results never share a buffer. */
 	for (uint32_t i = 0; i < r; i++)
@@ -222,12 +192,22 @@ take_over(struct planner *p, const struct st_node *node, uint32_t index,
 			return -1;
 	limit = p->lent_until[from];
 	if (p->in->values.at[from].kind == ST_VALUE_STATE)
-		limit = p->writer[from] == ST_NONE ? 0 : p->writer[from];
-	else if (p->target[from] != ST_NONE)
-		return -1;
-	if (limit != ST_NONE && p->last[value] >= limit)
+		limit = p->live.writer[from] == ST_NONE ? 0
+							: p->live.writer[from];
+	if (limit != ST_NONE && last_use(p, value) >= limit)
 		return -1;
 	p->lent_until[value] = limit;
+	p->freed[from] = 1;
+	return p->at[from];
+}
+
+/* What a wait returns has lain in its buffer since the start. */
+static int64_t
+behind_wait(struct planner *p, const struct st_node *node)
+{
+	uint32_t from = st_node_operand(p->in, node, 0);
+
+	p->lent_until[node->first_result] = p->lent_until[from];
 	p->freed[from] = 1;
 	return p->at[from];
 }
@@ -237,30 +217,30 @@ place_result(struct planner *p, const struct st_node *node, uint32_t index,
 	     uint32_t r)
 {
 	uint32_t value = node->first_result + r;
-	uint32_t state = p->target[value];
+	uint32_t state = p->live.becomes[value];
 
 	if (state != ST_NONE) {
 		ST_TRY(check_overwrite(p, node, r, state));
 		p->at[value] = p->at[state];
 		return ST_OK;
 	}
-	p->at[value] = take_over(p, node, index, r);
+	p->at[value] = node->op == ST_OP_wait ? behind_wait(p, node)
+					      : take_over(p, node, index, r);
 	if (p->at[value] < 0)
-		p->at[value] = take(p, size_of(p, value));
+		p->at[value] = take(p, st_live_bytes(&p->live, value));
 	return p->at[value] < 0 ? st_error_memory(p->in->diag) : ST_OK;
 }
 
 static enum st_status
-drop(struct planner *p, uint32_t value, uint32_t index)
+drop(struct planner *p, uint32_t value)
 {
 	if (p->in->values.at[value].kind != ST_VALUE_RESULT ||
-	    p->last[value] != index || p->freed[value] ||
-	    p->target[value] != ST_NONE)
+	    p->freed[value] || p->live.becomes[value] != ST_NONE)
 		return ST_OK;
 	p->freed[value] = 1;
 	if (p->lent_until[value] != ST_NONE)
 		return ST_OK;
-	return release(p, p->at[value], size_of(p, value))
+	return release(p, p->at[value], st_live_bytes(&p->live, value))
 		       ? ST_OK
 		       : st_error_memory(p->in->diag);
 }
@@ -268,36 +248,25 @@ drop(struct planner *p, uint32_t value, uint32_t index)
 static enum st_status
 place_entry(struct planner *p, const struct st_entry *entry)
 {
-	read_entry(p, entry);
+	st_live_entry(&p->live, entry);
 	memset(p->freed, 0, p->in->states.count);
 	p->hole_count = 0;
 	if (!insert_hole(p, 0, p->base, INT64_MAX / 4))
 		return st_error_memory(p->in->diag);
 	for (uint32_t i = 0; i < entry->inputs; i++)
-		p->at[entry->first_input + i] =
-			take(p, size_of(p, entry->first_input + i));
+		p->at[entry->first_input + i] = take(
+			p, st_live_bytes(&p->live, entry->first_input + i));
 	for (uint32_t i = 0; i < entry->nodes; i++) {
 		uint32_t index = entry->first_node + i;
 		const struct st_node *node = &p->in->nodes.at[index];
 
 		for (uint32_t r = 0; r < node->results; r++)
 			ST_TRY(place_result(p, node, index, r));
-		for (uint32_t j = 0; j < node->operands; j++)
-			ST_TRY(drop(p, st_node_operand(p->in, node, j),
-				    index));
-		for (uint32_t r = 0; r < node->results; r++)
-			ST_TRY(drop(p, node->first_result + r, index));
+		for (uint32_t v = st_live_first(&p->live, index);
+		     v != ST_NONE; v = p->live.next[v])
+			ST_TRY(drop(p, v));
 	}
 	return ST_OK;
-}
-
-static int
-has_flat(const struct st_module *m)
-{
-	for (size_t i = 0; i < m->types.count; i++)
-		if (m->types.at[i].flat)
-			return 1;
-	return 0;
 }
 
 static enum st_status
@@ -307,22 +276,17 @@ start(struct planner *p, const struct st_module *in)
 
 	memset(p, 0, sizeof(*p));
 	p->in = in;
-	p->slack = has_flat(in) ? 8 * st_mesh_ranks(&in->mesh) : 0;
+	ST_TRY(st_live_init(&p->live, in));
 	p->at = st_arena_array(in->arena, n, sizeof(*p->at));
-	p->last = st_arena_array(in->arena, n, sizeof(uint32_t));
-	p->target = st_arena_array(in->arena, n, sizeof(uint32_t));
 	p->lent_until = st_arena_array(in->arena, n, sizeof(uint32_t));
 	p->freed = st_arena_array(in->arena, n, 1);
-	p->writer = st_arena_array(in->arena, in->states.count + 1,
-				   sizeof(uint32_t));
 	if (in->arena->failed)
 		return st_error_memory(in->diag);
 	memset(p->at, 0xff, n * sizeof(*p->at));
-	memset(p->target, 0xff, n * sizeof(uint32_t));
 	memset(p->lent_until, 0xff, n * sizeof(uint32_t));
 	for (uint32_t i = 0; i < in->states.count; i++) {
 		p->at[i] = p->base;
-		p->base += size_of(p, i);
+		p->base += st_live_bytes(&p->live, i);
 	}
 	p->top = p->base;
 	return ST_OK;

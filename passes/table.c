@@ -9,6 +9,8 @@ const struct st_pass st_passes[] = { /* order = default pipeline */
 	 "backward pass, optimizer step, accumulation, recompute"},
 	{"partition", st_pass_partition, ST_LOGICAL,
 	 "shardings to explicit collectives, local shapes"},
+	{"async", st_pass_async, ST_RANKED,
+	 "collectives become start and wait"},
 	{"memory", st_pass_memory, ST_RANKED, "one static arena"},
 	{NULL, NULL, ST_LOGICAL, NULL},
 };

@@ -210,6 +210,8 @@ build_one(struct st_arena *arena, const struct st_bind *b,
 		ST_TRY(st_bind_comm(b, &launch->comm));
 		return add_scratch(arena, m, launch);
 	}
+	if (node->op == ST_OP_wait)
+		return ST_OK;
 	ST_TRY(check_dtypes(m, node));
 	ST_TRY(st_binds[node->op](b, k));
 	launch->fn = reference ? kernels[k->op].reference

@@ -8,7 +8,7 @@
 
 struct st_launch {
 	uint32_t node;
-	st_kernel_fn *fn; /* NULL: a collective */
+	st_kernel_fn *fn; /* NULL: a collective or a wait */
 	struct st_kernel kernel;
 	struct st_comm_args comm;
 	char *padded, *unstripped; /* scratch of the slices, or NULL */

@@ -116,7 +116,7 @@ static enum st_status
 run_one(struct rank *rank, const struct st_launch *l)
 {
 	if (!l->fn)
-		return run_collective(l);
+		return l->team ? run_collective(l) : ST_OK;
 	rank->kernel_error = l->fn(&l->kernel);
 	if (rank->kernel_error == ST_KERNEL_OK)
 		return ST_OK;
