@@ -5,9 +5,9 @@
 #include <string.h>
 
 const struct st_op_info st_ops[ST_OP_COUNT] = {
-#define OP(name, class, rule, linear, keys, inplace, dtypes)              \
-	[ST_OP_##name] = {#name, ST_##class, rule, ST_LINEAR_##linear,    \
-			  keys,  inplace,    dtypes},
+#define OP(name, class, rule, linear, keys, inplace, dtypes, cost)     \
+	[ST_OP_##name] = {#name, ST_##class, rule,   ST_LINEAR_##linear, \
+			  keys,  inplace,    dtypes, ST_COST_##cost},
 #include "ir/ops.def"
 };
 

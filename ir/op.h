@@ -13,6 +13,8 @@ enum st_op {
 };
 
 enum st_op_class { ST_COMPUTE, ST_MOVE, ST_COMM };
+enum st_cost_kind { ST_COST_FLOPS, ST_COST_ATTENTION, ST_COST_ATTENTION_GRAD,
+		    ST_COST_BYTES, ST_COST_ROWS, ST_COST_LINK, ST_COST_FREE };
 enum st_linear { ST_LINEAR_NONE, ST_LINEAR_EACH, ST_LINEAR_JOINT };
 
 enum {
@@ -28,6 +30,7 @@ struct st_op_info {
 	const char *keys;
 	const char *inplace;
 	const char *dtypes;
+	enum st_cost_kind cost;
 };
 
 extern const struct st_op_info st_ops[ST_OP_COUNT];
@@ -92,6 +95,7 @@ int st_op_needs(enum st_op op, enum st_key key);
  * grad_clip        largest global norm; 0 clips nothing
  * master_dtype     dtype of optimizer state; "" is that of the parameters
  * reduce_dtype     dtype of gradients; "" is that of the parameters
+ * machine          what the plan was scheduled for
  */
 #define ST_OPTIONS(X)                    \
 	X(micro_batches, INT, 1)         \
@@ -108,7 +112,8 @@ int st_op_needs(enum st_op op, enum st_key key);
 	X(beta2, FLOAT, 0.95)            \
 	X(adam_eps, FLOAT, 1e-8)         \
 	X(weight_decay, FLOAT, 0.0)      \
-	X(seed, INT, 0)
+	X(seed, INT, 0)                  \
+	X(machine, STRING, "")
 
 enum st_option {
 #define X(name, kind, value) ST_OPTION_##name,

@@ -142,3 +142,11 @@ st_model_print(const struct st_model *model, struct st_buffer *out)
 	print_model(model, out);
 	st_settings_print(model, out);
 }
+
+const char *
+st_model_machine(const struct st_model *model)
+{
+	const char *name = model->settings[ST_SET_machine].s;
+
+	return name ? name : "";
+}

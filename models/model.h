@@ -53,6 +53,9 @@ struct st_model_training {
 void st_model_training(const struct st_model *model,
 		       struct st_model_training *training);
 
+/* target.machine: a name or path for st_machine_load; "" if not stated. */
+const char *st_model_machine(const struct st_model *model);
+
 /* Every key with its value and where that came from ("default", "--set",
  * file:line), as YAML that loads to the same model. */
 void st_model_print(const struct st_model *model, struct st_buffer *out);

@@ -11,10 +11,14 @@
 
 #include "ir/build.h"
 #include "ir/ir.h"
+#include "ir/machine.h"
 
 struct st_pass_context {
 	int64_t changes;     /* what the pass applied */
 	const char *skipped; /* why it did nothing; NULL if it did something */
+	/* What the pass may know of the world. */
+	const struct st_machine *machine;
+	int64_t memory_limit; /* of a rank's arena, in bytes; 0: none */
 };
 
 struct st_pass {
@@ -49,6 +53,8 @@ struct st_pipeline {
 	enum st_status (*after)(void *user, int index, const char *name,
 				const struct st_module *module);
 	void *user;
+	const struct st_machine *machine; /* NULL: a laptop */
+	int64_t memory_limit;             /* bytes of a rank; 0: none */
 	/* Monotonic nanoseconds; NULL leaves the times 0. */
 	int64_t (*clock)(void);
 	struct st_pass_report reports[32];
@@ -71,6 +77,9 @@ enum st_status st_pass_partition(struct st_pass_context *cx,
 enum st_status st_pass_async(struct st_pass_context *cx,
 			     const struct st_module *in,
 			     struct st_module **out);
+enum st_status st_pass_schedule(struct st_pass_context *cx,
+				const struct st_module *in,
+				struct st_module **out);
 enum st_status st_pass_memory(struct st_pass_context *cx,
 			      const struct st_module *in,
 			      struct st_module **out);

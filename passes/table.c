@@ -1,5 +1,6 @@
 /* The table of passes and the driver. */
 
+#include "passes/cost.h"
 #include "passes/pass.h"
 
 #include <string.h>
@@ -11,6 +12,8 @@ const struct st_pass st_passes[] = { /* order = default pipeline */
 	 "shardings to explicit collectives, local shapes"},
 	{"async", st_pass_async, ST_RANKED,
 	 "collectives become start and wait"},
+	{"schedule", st_pass_schedule, ST_RANKED,
+	 "order of issue; communicators"},
 	{"memory", st_pass_memory, ST_RANKED, "one static arena"},
 	{NULL, NULL, ST_LOGICAL, NULL},
 };
@@ -47,7 +50,10 @@ static enum st_status
 run_one(struct st_pipeline *p, const struct st_pass *pass,
 	const struct st_module *in, struct st_module **out)
 {
-	struct st_pass_context cx = {0, NULL};
+	struct st_pass_context cx = {
+		.machine = p->machine ? p->machine : &st_machine_laptop,
+		.memory_limit = p->memory_limit,
+	};
 	struct st_pass_report *report = &p->reports[p->report_count++];
 	int64_t start = p->clock ? p->clock() : 0;
 
@@ -73,8 +79,19 @@ run_one(struct st_pipeline *p, const struct st_pass *pass,
 			: ST_OK;
 }
 
-/* Without a list, passes that read another form than the module has by then
- * are left out: a ranked module starts after `partition`. */
+/* What a module has been through already: a ranked one starts behind
+ * `partition`, an order that stands (perhaps by hand) is kept, and what is
+ * placed is a plan. */
+static int
+is_behind(const struct st_pass *pass, const struct st_module *m)
+{
+	if (m->form != ST_RANKED)
+		return 0;
+	return pass->needs == ST_LOGICAL || m->arena_bytes > 0 ||
+	       (m->communicators.count > 0 && pass->run != st_pass_memory);
+}
+
+/* Without a list, all passes that are still to come. */
 static enum st_status
 run_default(struct st_pipeline *p, const struct st_module *in,
 	    struct st_module **out)
@@ -84,7 +101,7 @@ run_default(struct st_pipeline *p, const struct st_module *in,
 	for (; pass->name; pass++) {
 		struct st_module *made;
 
-		if (pass->needs == ST_LOGICAL && in->form == ST_RANKED)
+		if (is_behind(pass, in))
 			continue;
 		ST_TRY(run_one(p, pass, in, &made));
 		in = *out = made;

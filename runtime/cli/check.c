@@ -80,7 +80,7 @@ check(struct cli *cli, int print, int groups)
 	struct st_buffer out;
 
 	ST_TRY(cli_load(cli, &module, &model));
-	ST_TRY(cli_run_passes(cli, &passes, module, &plan));
+	ST_TRY(cli_run_passes(cli, &passes, model, module, &plan));
 	if (cli->json)
 		return ST_OK;
 	if (groups)

@@ -2,6 +2,9 @@
 
 #include "runtime/cli/cli.h"
 
+#include "models/machine.h"
+#include "passes/cost.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,11 +272,29 @@ is_ir(const char *text, size_t length)
 	       memcmp(text, magic, sizeof(magic) - 1) == 0;
 }
 
+static const char *const search[] = {
+	"models/families", ST_PREFIX "/share/stretto/families", NULL};
+
+enum st_status
+cli_machine(struct cli *cli, const char *name, const struct st_model *model,
+	    const struct st_module *module, struct st_machine *machine,
+	    int *named)
+{
+	if (!name && model)
+		name = st_model_machine(model);
+	*named = name && name[0];
+	if (!*named)
+		name = module->options[ST_OPTION_machine].s;
+	if (name && name[0])
+		return st_machine_load(&cli->arena, &cli->diag, name, search,
+				       machine);
+	*machine = st_machine_laptop;
+	return ST_OK;
+}
+
 enum st_status
 cli_load(struct cli *cli, struct st_module **module, struct st_model **model)
 {
-	static const char *const search[] = {
-		"models/families", ST_PREFIX "/share/stretto/families", NULL};
 	struct st_model_source source = {.path = cli->input,
 					 .sets = cli->sets,
 					 .set_count = cli->set_count,
@@ -351,8 +372,17 @@ report_skipped(struct cli *cli, const struct st_pipeline *pipeline)
 
 enum st_status
 cli_run_passes(struct cli *cli, struct cli_passes *p,
-	       const struct st_module *in, struct st_module **out)
+	       const struct st_model *model, const struct st_module *in,
+	       struct st_module **out)
 {
+	int named;
+
+	ST_TRY(cli_machine(cli, p->machine, model, in, &p->costs, &named));
+	p->pipeline.machine = &p->costs;
+	if (p->memory_limit_gb > 0)
+		p->pipeline.memory_limit = (int64_t)(p->memory_limit_gb * 1e9);
+	else if (named)
+		p->pipeline.memory_limit = p->costs.memory_bytes;
 	p->cli = cli;
 	p->pipeline.passes = p->passes;
 	p->pipeline.stop_after = p->stop_after;

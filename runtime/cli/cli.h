@@ -18,6 +18,8 @@
 	X(check, "verify a model or IR file; print its normalised form")  \
 	X(compile, "model to plan")                                       \
 	X(opt, "run passes on IR text")                                   \
+	X(explain, "a verdict for each collective of a plan")             \
+	X(sim, "the step that the cost model predicts")                   \
 	X(train, "run steps of a model or plan on this machine")          \
 	X(doctor, "what is here, and what will bite")
 
@@ -80,6 +82,9 @@ enum st_status cli_write(struct cli *cli, const char *path, const char *text,
 /* Options of the pass driver, for compile, opt and train. */
 struct cli_passes {
 	const char *passes, *stop_after, *dump_after, *dump_dir;
+	const char *machine;    /* name or path; NULL: that of the model */
+	double memory_limit_gb; /* 0: that of a machine that was named */
+	struct st_machine costs;
 	struct st_pipeline pipeline;
 	struct cli *cli;
 };
@@ -91,10 +96,23 @@ struct cli_passes {
 	{"--dump-after", 0, CLI_TEXT, &(p)->dump_after, "PASS",           \
 	 "print the module behind this pass to stderr"},                  \
 	{"--dump-dir", 0, CLI_TEXT, &(p)->dump_dir, "DIR",                \
-	 "write the module behind each pass into this folder"}
+	 "write the module behind each pass into this folder"},           \
+	{"--machine", 0, CLI_TEXT, &(p)->machine, "NAME",                 \
+	 "schedule for this machine (that of the model, else laptop)"},   \
+	{"--memory-limit", 0, CLI_FLOAT, &(p)->memory_limit_gb, "GB",     \
+	 "of a rank, in 1e9 bytes (what a machine that was named has)"}
+/* model may be NULL. */
 enum st_status cli_run_passes(struct cli *cli, struct cli_passes *passes,
+			      const struct st_model *model,
 			      const struct st_module *in,
 			      struct st_module **out);
+
+/* The machine of that name, else that of the model, else that which the
+ * module was scheduled for, else a laptop; *named: it was asked for. */
+enum st_status cli_machine(struct cli *cli, const char *name,
+			   const struct st_model *model,
+			   const struct st_module *module,
+			   struct st_machine *machine, int *named);
 
 int64_t cli_clock(void);
 

@@ -93,7 +93,7 @@ run(struct cli *cli, int argc, char **argv)
 		return ST_OK;
 	ST_TRY(cli_load(cli, &module, &model));
 	parameters = st_module_parameters(module);
-	ST_TRY(cli_run_passes(cli, &passes, module, &module));
+	ST_TRY(cli_run_passes(cli, &passes, model, module, &module));
 	if (cli->json)
 		print_json(cli, module, &passes.pipeline, parameters);
 	else

@@ -30,7 +30,7 @@ run(struct cli *cli, int argc, char **argv)
 	if (!cli->input)
 		cli->input = "-";
 	ST_TRY(cli_load(cli, &module, &model));
-	ST_TRY(cli_run_passes(cli, &passes, module, &module));
+	ST_TRY(cli_run_passes(cli, &passes, model, module, &module));
 	st_buffer_init(&out, &cli->arena);
 	st_print(module, &out);
 	return cli_write(cli, output, out.text, out.length);

@@ -194,7 +194,8 @@ prepare(struct train *t)
 		return st_error(&t->cli->diag, ST_EUSAGE, st_no_loc(),
 				"no data: give --data FILE or training.data");
 	if (t->module->arena_bytes == 0)
-		ST_TRY(cli_run_passes(t->cli, &passes, t->module, &t->module));
+		ST_TRY(cli_run_passes(t->cli, &passes, model, t->module,
+				      &t->module));
 	options.holdout = t->holdout;
 	options.vocabulary = t->training.vocab_size;
 	options.seed = (uint64_t)t->module->options[ST_OPTION_seed].i;

@@ -100,7 +100,7 @@ done
 
 # The pipeline in pieces is the pipeline.
 "$stretto" compile $net --stop-after=grad 2>/dev/null |
-	"$stretto" opt - --passes=partition,async,memory >"$dir/pieces"
+	"$stretto" opt - --passes=partition,split,async,schedule,memory >"$dir/pieces"
 if cmp -s "$dir/pieces" "$dir/tiny-gpt.plan"; then
 	ok
 else

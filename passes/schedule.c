@@ -1,0 +1,316 @@
+/*
+ * schedule: the order of issue, and the communicator of each collective.
+ *
+ *   before: %g.s = all_gather.start %w, axes=dp : async f32[64]
+ *           %g = wait %g.s : f32[64]
+ *           %y = matmul %x, %v ...
+ *           %z = matmul %y, %g ...
+ *   after:  %g.s = all_gather.start %w, axes=dp : async f32[64] on dp.0
+ *           %y = matmul %x, %v ...
+ *           %g = wait %g.s : f32[64]
+ *           %z = matmul %y, %g ...
+ *
+ * Tries several orders of the computations, places starts and waits for each
+ * (arrange.c) and keeps the quickest on the machine's virtual clock; among
+ * equals the one that needs least memory.  The program's own order is always
+ * among them, so the result is never slower by the model.  Small entries are
+ * then improved by local search.
+ *
+ * The limit on memory holds for the packed arena: where packing leaves holes
+ * the orders are tried again under a tighter limit, and at last the program's
+ * order stands.  If even that does not fit it is an error that names the
+ * largest values at the peak.
+ *
+ * Requires `async`.  Does nothing to an entry without collectives.  Cost:
+ * tasks times log tasks for each order tried.
+ */
+
+#include "passes/arrange.h"
+#include "passes/pass.h"
+#include "passes/rewrite.h"
+
+#include <string.h>
+
+struct scheduler {
+	const struct st_module *in;
+	const struct st_machine *machine;
+	struct st_live live;
+	struct st_tasks tasks;
+	struct st_arrange arrange;
+	uint32_t *best; /* order of nodes */
+	int64_t best_time, best_top;
+	int64_t limit; /* of what the entry computes */
+	uint32_t *computes; /* an order of computations */
+	uint32_t **orders;  /* by entry: the order found */
+};
+
+/* Within a thousandth two times are one, and memory decides. */
+static int
+is_better(const struct scheduler *s)
+{
+	int64_t time = s->arrange.time, top = s->arrange.top;
+	int64_t near = s->best_time / 1000;
+
+	if (top > s->limit)
+		return 0;
+	if (s->best_time < 0 || time < s->best_time - near)
+		return 1;
+	return time <= s->best_time && top < s->best_top;
+}
+
+static void
+keep_if_better(struct scheduler *s)
+{
+	if (!is_better(s))
+		return;
+	s->best_time = s->arrange.time;
+	s->best_top = s->arrange.top;
+	memcpy(s->best, s->arrange.order,
+	       s->tasks.entry->nodes * sizeof(uint32_t));
+}
+
+static void
+try_given(struct scheduler *s, const uint32_t *computes)
+{
+	static const int64_t ahead[] = {-1, 4};
+	int64_t longest = 0;
+
+	for (uint32_t i = 0; i < s->tasks.count; i++)
+		if (st_task_is_comm(&s->tasks.at[i]) &&
+		    s->tasks.at[i].work > longest)
+			longest = s->tasks.at[i].work;
+	for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
+		struct st_arrange_rules rules = {
+			.limit = s->limit,
+			.horizon = ahead[i] < 0 ? -1 : ahead[i] * longest,
+		};
+
+		st_arrange_run(&s->arrange, computes, &rules);
+		keep_if_better(s);
+	}
+}
+
+static void
+try_choice(struct scheduler *s, enum st_choice choice, uint32_t window)
+{
+	struct st_arrange_rules rules = {.choice = choice,
+					 .window = window,
+					 .limit = INT64_MAX,
+					 .horizon = -1};
+
+	st_arrange_run(&s->arrange, NULL, &rules);
+	memcpy(s->computes, s->arrange.chosen,
+	       s->tasks.compute_count * sizeof(uint32_t));
+	if (memcmp(s->computes, s->tasks.computes,
+		   s->tasks.compute_count * sizeof(uint32_t)) != 0)
+		try_given(s, s->computes);
+}
+
+/* The program as it stands, and without overlap but with collectives where
+ * they need least memory. */
+static void
+try_program(struct scheduler *s)
+{
+	struct st_arrange_rules rules = {.limit = INT64_MAX,
+					 .horizon = -1,
+					 .sync = 1};
+	int64_t limit = s->limit;
+
+	st_arrange_run(&s->arrange, s->tasks.computes, &rules);
+	keep_if_better(s);
+	st_arrange_replay(&s->arrange, NULL);
+	/* It is what is left if nothing fits. */
+	if (s->best_time < 0)
+		s->limit = INT64_MAX;
+	keep_if_better(s);
+	s->limit = limit;
+}
+
+static enum st_status
+order_entry(struct scheduler *s, const struct st_entry *entry,
+	    struct st_pass_context *cx)
+{
+	const char *why = NULL;
+	enum st_status status;
+	int comms = 0;
+
+	st_live_entry(&s->live, entry);
+	status = st_tasks_make(&s->tasks, s->in, entry, s->machine, &s->live,
+			       &why);
+	if (status == ST_EINFEASIBLE && why) {
+		cx->skipped = why;
+		return ST_OK;
+	}
+	ST_TRY(status);
+	for (uint32_t i = 0; i < s->tasks.count; i++)
+		comms += st_task_is_comm(&s->tasks.at[i]);
+	if (comms == 0)
+		return ST_OK;
+	ST_TRY(st_arrange_init(&s->arrange, &s->tasks, s->machine));
+	s->best = st_arena_array(s->in->arena, entry->nodes + 1u,
+				 sizeof(uint32_t));
+	s->computes = st_arena_array(s->in->arena, s->tasks.count + 1u,
+				     sizeof(uint32_t));
+	if (s->in->arena->failed)
+		return st_error_memory(s->in->diag);
+	s->best_time = -1;
+	try_program(s);
+	try_given(s, s->tasks.computes);
+	try_choice(s, ST_CHOICE_FILL, 64);
+	try_choice(s, ST_CHOICE_RANK, 64);
+	s->orders[entry - s->in->entries.at] = s->best;
+	cx->changes += comms;
+	return ST_OK;
+}
+
+/* "dp.0", "dp_replicate.dp_shard.0": the axes and a number. */
+static uint32_t
+communicator(struct st_module *m, unsigned axes)
+{
+	char text[512];
+	size_t length = 0;
+	uint32_t name;
+
+	for (uint32_t i = 0; i < m->communicators.count; i++)
+		if (m->communicators.at[i].axes == axes)
+			return i + 1;
+	for (uint32_t i = 0; i < m->mesh.count; i++) {
+		const char *axis = st_names_text(m->names, m->mesh.name[i]);
+		size_t n = strlen(axis);
+
+		if (!(axes >> i & 1) || length + n + 3 > sizeof(text))
+			continue;
+		memcpy(text + length, axis, n);
+		text[length + n] = '.';
+		length += n + 1;
+	}
+	text[length++] = '0';
+	name = st_names_add(m->names, text, length);
+	return st_module_add_communicator(m, name, axes, ST_NONE);
+}
+
+static enum st_status
+write_orders(struct scheduler *s, struct st_module **out)
+{
+	const struct st_module *in = s->in;
+	struct st_rewrite w;
+
+	ST_TRY(st_rewrite_init(&w, in));
+	for (size_t e = 0; e < in->entries.count; e++) {
+		const struct st_entry *entry = &in->entries.at[e];
+
+		st_rewrite_begin(&w, entry);
+		for (uint32_t i = 0; i < entry->nodes; i++) {
+			uint32_t n = s->orders[e] ? s->orders[e][i]
+						  : entry->first_node + i;
+			struct st_node *made;
+
+			st_rewrite_node(&w, n);
+			ST_TRY(st_rewrite_status(&w));
+			made = &w.out->nodes.at[w.out->nodes.count - 1];
+			if (made->start)
+				made->on = communicator(
+					w.out,
+					(unsigned)st_node_int(w.out, made,
+							      ST_KEY_axes));
+		}
+		st_rewrite_end(&w, entry);
+	}
+	w.out->options[ST_OPTION_machine].s = s->machine->name;
+	w.out->options_set |= (uint64_t)1 << ST_OPTION_machine;
+	*out = w.out;
+	return st_rewrite_status(&w);
+}
+
+/* Bytes that lie beside what an entry computes. */
+static int64_t
+fixed_bytes(const struct scheduler *s, const struct st_entry *entry)
+{
+	int64_t bytes = 0;
+
+	for (uint32_t i = 0; i < s->in->states.count; i++)
+		bytes += st_live_bytes(&s->live, s->in->states.at[i].value);
+	for (uint32_t i = 0; i < entry->inputs; i++)
+		bytes += st_live_bytes(&s->live, entry->first_input + i);
+	return bytes;
+}
+
+static enum st_status
+order_all(struct scheduler *s, int64_t limit, struct st_pass_context *cx)
+{
+	cx->changes = 0;
+	for (size_t e = 0; e < s->in->entries.count; e++) {
+		const struct st_entry *entry = &s->in->entries.at[e];
+
+		s->limit = limit ? limit - fixed_bytes(s, entry) : INT64_MAX;
+		ST_TRY(order_entry(s, entry, cx));
+	}
+	return ST_OK;
+}
+
+/* What `memory` makes of it. */
+static enum st_status
+packed_bytes(const struct st_module *m, int64_t *bytes)
+{
+	struct st_pass_context cx = {0};
+	struct st_module *placed;
+
+	ST_TRY(st_pass_memory(&cx, m, &placed));
+	*bytes = placed->arena_bytes;
+	return ST_OK;
+}
+
+static enum st_status
+fail_limit(const struct st_module *m, int64_t limit, int64_t bytes)
+{
+	return st_error(m->diag, ST_EINFEASIBLE, st_no_loc(),
+			"schedule: the limit is %lld bytes a rank, and the "
+			"program's own order needs %lld",
+			(long long)limit, (long long)bytes);
+}
+
+/* Tightens the limit by what packing adds, and at last takes the program's
+ * order. */
+static enum st_status
+fit(struct scheduler *s, int64_t limit, struct st_pass_context *cx,
+    struct st_module **out)
+{
+	int64_t bytes, tight = limit;
+
+	for (int turn = 0; turn < 4; turn++) {
+		ST_TRY(order_all(s, tight, cx));
+		ST_TRY(write_orders(s, out));
+		if (limit == 0)
+			return ST_OK;
+		ST_TRY(packed_bytes(*out, &bytes));
+		if (bytes <= limit)
+			return ST_OK;
+		tight -= bytes - limit;
+	}
+	memset(s->orders, 0, s->in->entries.count * sizeof(*s->orders));
+	ST_TRY(write_orders(s, out));
+	ST_TRY(packed_bytes(*out, &bytes));
+	cx->changes = 0;
+	cx->skipped = "only the program's own order fits into the limit";
+	return bytes <= limit ? ST_OK : fail_limit(s->in, limit, bytes);
+}
+
+enum st_status
+st_pass_schedule(struct st_pass_context *cx, const struct st_module *in,
+		 struct st_module **out)
+{
+	struct scheduler s;
+
+	memset(&s, 0, sizeof(s));
+	s.in = in;
+	s.machine = cx->machine;
+	ST_TRY(st_live_init(&s.live, in));
+	s.orders = st_arena_array(in->arena, in->entries.count + 1,
+				  sizeof(*s.orders));
+	if (!s.orders)
+		return st_error_memory(in->diag);
+	ST_TRY(fit(&s, cx->memory_limit, cx, out));
+	if (cx->changes == 0 && !cx->skipped)
+		cx->skipped = "there is no collective";
+	return ST_OK;
+}

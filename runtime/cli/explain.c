@@ -1,0 +1,318 @@
+/* stretto explain: a verdict for each collective of a plan; stretto sim: the
+ * step that the cost model predicts. */
+
+#include "passes/explain.h"
+#include "runtime/cli/cli.h"
+#include "runtime/json.h"
+
+#include <string.h>
+
+struct explain {
+	struct cli *cli;
+	const char *machine_name, *entry_name;
+	struct st_machine machine;
+	const struct st_module *m;
+	uint32_t entry;
+	struct st_explanation x;
+};
+
+static double
+us(int64_t ps)
+{
+	return (double)ps / 1e6;
+}
+
+static const char *
+axes_of(struct explain *e, const struct st_node *node)
+{
+	unsigned axes = (unsigned)st_node_int(e->m, node, ST_KEY_axes);
+	struct st_buffer out;
+	const char *plus = "";
+
+	st_buffer_init(&out, &e->cli->arena);
+	for (uint32_t i = 0; i < e->m->mesh.count; i++) {
+		if (!(axes >> i & 1))
+			continue;
+		st_buffer_printf(&out, "%s%s", plus,
+				 st_names_text(e->m->names,
+					       e->m->mesh.name[i]));
+		plus = "+";
+	}
+	return out.text ? out.text : "";
+}
+
+/* Numbers and '.0' suffixes aside, layers are alike: "h.*" stands for all. */
+static void
+class_of(const char *name, char *out, size_t size)
+{
+	size_t n = 0;
+
+	for (; *name && n + 1 < size; name++) {
+		int digit = *name >= '0' && *name <= '9';
+
+		if (digit && n && out[n - 1] == '*')
+			continue;
+		out[n++] = digit ? '*' : *name;
+	}
+	out[n] = '\0';
+}
+
+/* One row: what all collectives of a class have in common. */
+struct row {
+	char name[96];
+	const struct st_verdict *worst;
+	int64_t count, bytes, total, exposed;
+};
+
+static size_t
+group_rows(struct explain *e, struct row *rows)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < e->x.count; i++) {
+		const struct st_verdict *v = &e->x.verdicts[i];
+		const struct st_node *node = &e->m->nodes.at[v->start];
+		char name[96];
+		size_t r = 0;
+
+		class_of(st_value_name(e->m, node->first_result), name,
+			 sizeof(name));
+		while (r < n &&
+		       (strcmp(rows[r].name, name) != 0 ||
+			e->m->nodes.at[rows[r].worst->start].op != node->op))
+			r++;
+		if (r == n) {
+			memset(&rows[n], 0, sizeof(rows[n]));
+			strcpy(rows[n].name, name);
+			rows[n++].worst = v;
+		}
+		if (v->exposed > rows[r].worst->exposed)
+			rows[r].worst = v;
+		rows[r].count++;
+		rows[r].bytes += v->bytes;
+		rows[r].total += v->total;
+		rows[r].exposed += v->exposed;
+	}
+	return n;
+}
+
+static void
+print_rows(struct explain *e, struct st_buffer *out)
+{
+	struct row *rows = st_arena_array(&e->cli->arena, e->x.count + 1u,
+					  sizeof(*rows));
+	size_t n = rows ? group_rows(e, rows) : 0;
+
+	st_buffer_printf(out, "%7s  %-14s %-12s %12s %12s %7s  %s\n", "count",
+			 "collective", "over", "total us", "exposed us",
+			 "hidden", "what stands in the way");
+	for (size_t i = 0; i < n; i++) {
+		const struct st_verdict *w = rows[i].worst;
+		const struct st_node *node = &e->m->nodes.at[w->start];
+
+		st_buffer_printf(
+			out, "%7lld  %-14s %-12s %12.1f %12.1f %6.1f%%  ",
+			(long long)rows[i].count, st_ops[node->op].name,
+			axes_of(e, node), us(rows[i].total),
+			us(rows[i].exposed),
+			(double)st_explain_hidden(rows[i].total,
+						  rows[i].exposed) /
+				10.0);
+		st_buffer_printf(out, "%%%s: %s\n", rows[i].name,
+				 st_explain_reason(e->m, w));
+	}
+}
+
+static void
+print_text(struct explain *e, struct st_buffer *out)
+{
+	const struct st_explanation *x = &e->x;
+
+	print_rows(e, out);
+	st_buffer_printf(out,
+			 "\nstep %.1f us = compute %.1f + contention %.1f + "
+			 "exposed communication %.1f\n",
+			 us(x->step), us(x->busy), us(x->contention),
+			 us(x->stalls));
+	st_buffer_printf(out,
+			 "communication %.1f us, %.1f%% hidden; bound %.1f us "
+			 "by %s, gap %.1f%%\n",
+			 us(x->comm),
+			 (double)st_explain_hidden(x->comm, x->stalls) / 10.0,
+			 us(x->bound), x->bound_by,
+			 x->bound ? 100.0 * (double)(x->step - x->bound) /
+					    (double)x->bound
+				  : 0.0);
+}
+
+static void
+put_us(struct st_json_writer *w, const char *key, int64_t ps)
+{
+	st_json_key(w, key);
+	st_json_number(w, us(ps));
+}
+
+static void
+put_totals(struct st_json_writer *w, const struct st_explanation *x)
+{
+	put_us(w, "step_us", x->step);
+	put_us(w, "compute_us", x->busy);
+	put_us(w, "contention_us", x->contention);
+	put_us(w, "comm_us", x->comm);
+	put_us(w, "exposed_comm_us", x->stalls);
+	st_json_key(w, "overlap_efficiency");
+	st_json_number(w, (double)st_explain_hidden(x->comm, x->stalls) /
+				  1000.0);
+	put_us(w, "lower_bound_us", x->bound);
+	st_json_key(w, "bound_by");
+	st_json_string(w, x->bound_by ? x->bound_by : "");
+}
+
+static void
+put_verdict(struct explain *e, struct st_json_writer *w,
+	    const struct st_verdict *v)
+{
+	const struct st_node *node = &e->m->nodes.at[v->start];
+
+	st_json_begin_object(w);
+	st_json_key(w, "node");
+	st_json_string(w, st_value_name(e->m, node->first_result));
+	st_json_key(w, "kind");
+	st_json_string(w, st_ops[node->op].name);
+	st_json_key(w, "group");
+	st_json_string(w, axes_of(e, node));
+	st_json_key(w, "members");
+	st_json_integer(w, v->members);
+	st_json_key(w, "bytes");
+	st_json_integer(w, v->bytes);
+	put_us(w, "total_us", v->total);
+	put_us(w, "hidden_us",
+	       v->total > v->exposed ? v->total - v->exposed : 0);
+	put_us(w, "exposed_us", v->exposed);
+	st_json_key(w, "reason");
+	st_json_string(w, st_explain_reason(e->m, v));
+	st_json_end_object(w);
+}
+
+static void
+print_json(struct explain *e, struct st_buffer *out, int verdicts)
+{
+	struct st_json_writer w;
+
+	st_json_writer_init(&w, st_json_put_buffer, out);
+	st_json_begin_object(&w);
+	put_totals(&w, &e->x);
+	st_json_key(&w, "peak_bytes");
+	st_json_integer(&w, e->m->arena_bytes ? e->m->arena_bytes
+					      : e->x.peak);
+	st_json_key(&w, "machine");
+	st_json_string(&w, e->machine.name);
+	if (verdicts) {
+		st_json_key(&w, "collectives");
+		st_json_begin_array(&w);
+		for (uint32_t i = 0; i < e->x.count; i++)
+			put_verdict(e, &w, &e->x.verdicts[i]);
+		st_json_end_array(&w);
+	}
+	st_json_end_object(&w);
+	st_json_newline(&w);
+	st_json_writer_finish(&w);
+}
+
+static enum st_status
+prepare(struct explain *e)
+{
+	struct cli *cli = e->cli;
+	struct st_module *module;
+	struct st_model *model;
+	struct cli_passes passes = {.passes = NULL,
+				    .machine = e->machine_name};
+	const char *why = "";
+	enum st_status status;
+
+	ST_TRY(cli_load(cli, &module, &model));
+	ST_TRY(cli_run_passes(cli, &passes, model, module, &module));
+	e->machine = passes.costs;
+	e->m = module;
+	e->entry = st_module_find_entry(module, e->entry_name);
+	if (e->entry == ST_NONE)
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
+				"no entry is named '%s'", e->entry_name);
+	status = st_explain(module, &module->entries.at[e->entry], &e->machine,
+			    &e->x, &why);
+	if (status == ST_EINFEASIBLE)
+		return st_error(&cli->diag, ST_EINFEASIBLE, st_no_loc(),
+				"entry '%s' cannot be followed: %s",
+				e->entry_name, why);
+	return status;
+}
+
+static enum st_status
+run(struct cli *cli, int argc, char **argv, const struct cli_usage *usage,
+    int verdicts)
+{
+	struct explain e = {.cli = cli, .entry_name = "step"};
+	const struct cli_option options[] = {
+		{"--machine", 0, CLI_TEXT, &e.machine_name, "NAME",
+		 "cost on this machine (that of the model, else laptop)"},
+		{"--entry", 0, CLI_TEXT, &e.entry_name, "NAME",
+		 "look at this entry (step)"},
+		{.name = NULL},
+	};
+	struct st_buffer out;
+	int done;
+
+	ST_TRY(cli_parse(cli, usage, options, argc, argv, &done));
+	if (done)
+		return ST_OK;
+	ST_TRY(prepare(&e));
+	st_buffer_init(&out, &cli->arena);
+	if (cli->json)
+		print_json(&e, &out, verdicts);
+	else if (verdicts)
+		print_text(&e, &out);
+	else
+		st_buffer_printf(&out,
+				 "%s on %s: step %.1f us: compute %.1f, "
+				 "contention %.1f, exposed communication %.1f "
+				 "of %.1f; bound %.1f by %s\n",
+				 cli->input, e.machine.name, us(e.x.step),
+				 us(e.x.busy), us(e.x.contention),
+				 us(e.x.stalls), us(e.x.comm), us(e.x.bound),
+				 e.x.bound_by);
+	return cli_write(cli, NULL, out.text, out.length);
+}
+
+int
+cli_explain(int argc, char **argv)
+{
+	const struct cli_usage usage = {
+		"explain", "PLAN|MODEL [options]",
+		"stretto explain plan.ir --machine h200-sxm-8\n"
+		"stretto explain models/nets/llama3-8b.yaml --json\n",
+		1};
+	struct cli cli;
+	enum st_status status = cli_begin(&cli);
+
+	if (status == ST_OK)
+		status = run(&cli, argc, argv, &usage, 1);
+	cli_end(&cli);
+	return (int)status;
+}
+
+int
+cli_sim(int argc, char **argv)
+{
+	const struct cli_usage usage = {
+		"sim", "PLAN|MODEL [options]",
+		"stretto sim plan.ir --machine h200-sxm-8\n"
+		"stretto sim models/nets/llama3-8b.yaml --json\n",
+		1};
+	struct cli cli;
+	enum st_status status = cli_begin(&cli);
+
+	if (status == ST_OK)
+		status = run(&cli, argc, argv, &usage, 0);
+	cli_end(&cli);
+	return (int)status;
+}
