@@ -62,7 +62,9 @@ map_reshape(const struct st_module *module, const struct st_node_view *node,
 	return ST_OK;
 }
 
-/* slice and unslice: one extent of one factor becomes shorter or longer. */
+/* slice and unslice: one extent of one factor becomes shorter or longer.  In
+ * a ranked module it may be cut over axes: then each rank takes, of its own
+ * part, what `at` and the sizes say of the whole. */
 static enum st_status
 map_slice(const struct st_module *module, const struct st_node_view *node,
 	  struct st_mapping *m)
@@ -73,7 +75,7 @@ map_slice(const struct st_module *module, const struct st_node_view *node,
 	const struct st_type *shorter = node->op == ST_OP_slice ? to : from;
 	int64_t dim = st_view_int(node, ST_KEY_dim);
 	int64_t at = st_view_int(node, ST_KEY_at);
-	int cut;
+	int cut, local;
 
 	if (dim < 0 || dim >= st_type_rank(from))
 		return fail(module, node, "dim: no such extent");
@@ -84,14 +86,21 @@ map_slice(const struct st_module *module, const struct st_node_view *node,
 					  "operand's extents but for one");
 	if (at < 0 || at > longer->f[cut].size - shorter->f[cut].size)
 		return fail(module, node, "at: outside the longer extent");
+	local = module->form == ST_RANKED && from->f[cut].axes != 0 &&
+		from->f[cut].axes == to->f[cut].axes && !from->f[cut].pad &&
+		!to->f[cut].pad;
+	if (local && at % st_mesh_span(&module->mesh, from->f[cut].axes))
+		return fail(module, node, "at: does not divide over the ranks");
 	m->result_type[0] = st_type_whole(to);
 	for (int f = 0; f < to->factors; f++) {
-		int slot = add_slot(m, from->f[f].size, f == cut);
+		int slot = add_slot(m, from->f[f].size, f == cut && !local);
 
 		m->operand[0][f] = m->result[0][f] = (uint8_t)slot;
-		if (f == cut)
+		if (f == cut && !local)
 			m->result[0][f] =
 				(uint8_t)add_slot(m, to->f[f].size, 1);
+		else if (f == cut)
+			continue;
 		else if (from->f[f].size != to->f[f].size)
 			return fail(module, node,
 				    "the result must have the operand's "

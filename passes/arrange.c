@@ -102,14 +102,18 @@ find_ranks(struct st_arrange *a)
 
 	for (uint32_t i = t->count; i-- > 0;) {
 		const struct st_task *task = &t->at[i];
-		int64_t most = 0;
+		int64_t most = 0, feed = INT64_MAX / 2;
 
 		for (uint32_t s = 0; s < task->succs; s++) {
-			int64_t r = a->rank[t->edges[task->first_succ + s]];
+			uint32_t next = t->edges[task->first_succ + s];
 
-			most = r > most ? r : most;
+			if (a->rank[next] <= most)
+				continue;
+			most = a->rank[next];
+			feed = a->feed[next];
 		}
 		a->rank[i] = most + task->work;
+		a->feed[i] = st_task_is_comm(task) ? 0 : feed + task->work;
 	}
 }
 
@@ -348,42 +352,84 @@ make_room(struct st_arrange *a)
 
 /* ---- choice of the next computation ---- */
 
-static int
-would_stall(const struct st_arrange *a, uint32_t task)
+/* About how long until a collective has ended, if its lane keeps its pace. */
+static int64_t
+time_left(const struct st_arrange *a, uint32_t task)
+{
+	const struct st_task *at = &a->tasks->at[task];
+	int64_t sum = 0;
+
+	if (a->state[task] == WAITED)
+		return 0;
+	if (a->state[task] != STARTED)
+		return st_lanes_backlog(&a->lanes, at->lane) + at->work;
+	if (a->lanes.tickets[a->ticket[task]].end >= 0)
+		return 0;
+	for (int32_t i = a->lanes.head[at->lane]; i >= 0;
+	     i = a->lanes.tickets[i].next) {
+		sum += a->lanes.tickets[i].left;
+		if (i == a->ticket[task])
+			break;
+	}
+	return sum;
+}
+
+/* How long a computation would stall now. */
+static int64_t
+stall_of(const struct st_arrange *a, uint32_t task)
 {
 	const struct st_tasks *t = a->tasks;
 	const struct st_task *at = &t->at[task];
+	int64_t most = 0;
 
 	for (uint32_t p = 0; p < at->preds; p++) {
 		uint32_t from = t->edges[at->first_pred + p];
+		int64_t left;
 
-		if (!st_task_is_comm(&t->at[from]) ||
-		    a->state[from] == WAITED)
+		if (!st_task_is_comm(&t->at[from]))
 			continue;
-		if (a->state[from] != STARTED ||
-		    a->lanes.tickets[a->ticket[from]].end < 0)
-			return 1;
+		left = time_left(a, from);
+		most = left > most ? left : most;
 	}
-	return 0;
+	return most;
 }
 
+/* Is the ready computation i to be taken rather than that at `best`? */
+static int
+is_preferred(const struct st_arrange *a, uint32_t i, uint32_t best)
+{
+	uint32_t x = a->ready[i], y = a->ready[best];
+	int64_t gap = a->rank[x] - a->rank[y];
+
+	if (a->rules.choice == ST_CHOICE_FILL)
+		return 0;
+	if (a->rules.choice == ST_CHOICE_PHASE && gap <= a->rules.slack &&
+	    -gap <= a->rules.slack)
+		return a->feed[x] < a->feed[y];
+	return gap > 0;
+}
+
+/* Within the window the one that stalls least; of those the best. */
 static uint32_t
 choose(struct st_arrange *a)
 {
-	uint32_t best = 0, found = 0, far, chosen;
+	uint32_t best = 0, chosen;
+	uint32_t far = a->place[a->ready[0]] + a->rules.window;
+	int64_t least = INT64_MAX;
 
-	far = a->place[a->ready[0]] + a->rules.window;
 	for (uint32_t i = 0; i < a->ready_count; i++) {
 		uint32_t task = a->ready[i];
+		int64_t stall;
 
 		if (a->place[task] > far)
 			break;
-		if (would_stall(a, task))
+		stall = stall_of(a, task);
+		if (stall > least ||
+		    (stall == least && !is_preferred(a, i, best)))
 			continue;
-		if (!found || a->rank[task] > a->rank[a->ready[best]])
-			best = i;
-		found = 1;
-		if (a->rules.choice == ST_CHOICE_FILL)
+		best = i;
+		least = stall;
+		if (a->rules.choice == ST_CHOICE_FILL && least == 0)
 			break;
 	}
 	chosen = a->ready[best];
@@ -633,6 +679,7 @@ st_arrange_init(struct st_arrange *a, const struct st_tasks *t,
 	a->deadline = st_arena_array(arena, n, sizeof(uint32_t));
 	a->left = st_arena_array(arena, n, sizeof(uint32_t));
 	a->rank = st_arena_array(arena, n, sizeof(int64_t));
+	a->feed = st_arena_array(arena, n, sizeof(int64_t));
 	a->lent = st_arena_array(arena, n, sizeof(int64_t));
 	a->made = st_arena_array(arena, n, sizeof(int64_t));
 	a->ticket = st_arena_array(arena, n, sizeof(int32_t));

@@ -25,11 +25,13 @@ enum st_choice {
 	ST_CHOICE_GIVEN, /* computations in the order given */
 	ST_CHOICE_FILL,  /* program order, but another rather than a stall */
 	ST_CHOICE_RANK,  /* the longest way to the end first, never a stall */
+	ST_CHOICE_PHASE, /* of those with a long way, who feeds a lane soonest */
 };
 
 struct st_arrange_rules {
 	enum st_choice choice;
 	uint32_t window; /* how far in program order a choice may look */
+	int64_t slack;   /* PHASE: ps that ways may differ and count as one */
 	int64_t limit;   /* bytes; INT64_MAX: none */
 	int64_t horizon; /* ps before its use that a result may be made; -1 */
 	int sync;        /* no overlap at all */
@@ -50,6 +52,7 @@ struct st_arrange {
 	uint32_t *deadline; /* position among the computations */
 	uint32_t *left;     /* what must be done before */
 	int64_t *rank;      /* longest way to the end */
+	int64_t *feed;      /* on that way, computation before a collective */
 	int64_t *lent, *made; /* of collectives, in bytes */
 	int32_t *ticket;
 	uint8_t *state;

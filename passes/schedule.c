@@ -91,10 +91,12 @@ try_given(struct scheduler *s, const uint32_t *computes)
 }
 
 static void
-try_choice(struct scheduler *s, enum st_choice choice, uint32_t window)
+try_choice(struct scheduler *s, enum st_choice choice, uint32_t window,
+	   int64_t slack)
 {
 	struct st_arrange_rules rules = {.choice = choice,
 					 .window = window,
+					 .slack = slack,
 					 .limit = INT64_MAX,
 					 .horizon = -1};
 
@@ -132,6 +134,7 @@ order_entry(struct scheduler *s, const struct st_entry *entry,
 {
 	const char *why = NULL;
 	enum st_status status;
+	int64_t stage = 0; /* computation between two collectives, times 8 */
 	int comms = 0;
 
 	st_live_entry(&s->live, entry);
@@ -144,6 +147,9 @@ order_entry(struct scheduler *s, const struct st_entry *entry,
 	ST_TRY(status);
 	for (uint32_t i = 0; i < s->tasks.count; i++)
 		comms += st_task_is_comm(&s->tasks.at[i]);
+	for (uint32_t i = 0; i < s->tasks.compute_count; i++)
+		stage += s->tasks.at[s->tasks.computes[i]].work;
+	stage = stage / (comms + 1) * 8;
 	if (comms == 0)
 		return ST_OK;
 	ST_TRY(st_arrange_init(&s->arrange, &s->tasks, s->machine));
@@ -156,8 +162,10 @@ order_entry(struct scheduler *s, const struct st_entry *entry,
 	s->best_time = -1;
 	try_program(s);
 	try_given(s, s->tasks.computes);
-	try_choice(s, ST_CHOICE_FILL, 64);
-	try_choice(s, ST_CHOICE_RANK, 64);
+	try_choice(s, ST_CHOICE_FILL, 64, 0);
+	try_choice(s, ST_CHOICE_RANK, 64, 0);
+	try_choice(s, ST_CHOICE_PHASE, 64, stage);
+	try_choice(s, ST_CHOICE_PHASE, 128, 4 * stage);
 	s->orders[entry - s->in->entries.at] = s->best;
 	cx->changes += comms;
 	return ST_OK;

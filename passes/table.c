@@ -10,6 +10,8 @@ const struct st_pass st_passes[] = { /* order = default pipeline */
 	 "backward pass, optimizer step, accumulation, recompute"},
 	{"partition", st_pass_partition, ST_LOGICAL,
 	 "shardings to explicit collectives, local shapes"},
+	{"split", st_pass_split, ST_RANKED,
+	 "pieces of a micro-batch that hide each other's collectives"},
 	{"async", st_pass_async, ST_RANKED,
 	 "collectives become start and wait"},
 	{"schedule", st_pass_schedule, ST_RANKED,

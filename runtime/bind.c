@@ -575,7 +575,8 @@ slice(const struct st_bind *b, struct st_kernel *k, const struct st_type *from,
 	k->slice.q = factor(b, from, f);
 	k->slice.n = factor(b, to, f);
 	k->slice.r = product(b, from, f + 1, from->factors);
-	k->slice.at = st_node_int(b->module, b->node, ST_KEY_at);
+	k->slice.at = st_node_int(b->module, b->node, ST_KEY_at) /
+		      st_mesh_span(&b->module->mesh, from->f[f].axes);
 	k->slice.size = (int64_t)st_dtype_size(from->dtype);
 	return ST_OK;
 }
