@@ -26,15 +26,23 @@ struct st_machine_tier {
 	int64_t devices; /* in one unit of this tier; 0: without limit */
 	double gb_per_s; /* 1e9 bytes a second */
 	double hop_us;
+	const char *link;     /* for people; NULL: not said */
+	double line_gb_per_s; /* of the sheet; gb_per_s is what is reached */
 };
 
-/* Time of one collective inside the innermost tier:
+/*
+ * Time of one collective inside the innermost tier:
  * a + bytes/rate + c*sqrt(bytes); rate is bus_gb_per_s over 2(n-1)/n for
- * all_reduce and (n-1)/n for the others; bytes is the whole buffer. */
+ * all_reduce and (n-1)/n for the others; bytes is the whole buffer.  Where
+ * small_bus_gb_per_s is known, the time is the lesser of that and
+ * small_a + bytes/small rate: libraries have one protocol for small messages
+ * and one for large ones.
+ */
 struct st_machine_form {
 	enum st_op op;
 	int64_t ranks;
 	double a_us, bus_gb_per_s, c_ns_per_sqrt_byte;
+	double small_a_us, small_bus_gb_per_s;
 };
 
 struct st_machine {
@@ -59,6 +67,8 @@ struct st_machine {
 	/* Computation beside a collective, and a collective beside
 	 * computation, take (1 + this) times as long. */
 	double compute_slowdown, comm_slowdown;
+	/* What the host spends: on one launch, on the replay of a graph. */
+	double stream_us, graph_us, graph_ns_per_node;
 };
 
 #endif
