@@ -95,6 +95,7 @@ int st_op_needs(enum st_op op, enum st_key key);
  * grad_clip        largest global norm; 0 clips nothing
  * master_dtype     dtype of optimizer state; "" is that of the parameters
  * reduce_dtype     dtype of gradients; "" is that of the parameters
+ * overlap          list, or none: the program's order, every wait at its start
  * split            pieces of a micro-batch; 0: what the model says
  * machine          what the plan was scheduled for
  */
@@ -114,6 +115,7 @@ int st_op_needs(enum st_op op, enum st_key key);
 	X(adam_eps, FLOAT, 1e-8)         \
 	X(weight_decay, FLOAT, 0.0)      \
 	X(seed, INT, 0)                  \
+	X(overlap, STRING, "list")       \
 	X(split, INT, 0)                 \
 	X(machine, STRING, "")
 

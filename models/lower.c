@@ -410,6 +410,8 @@ set_options(struct st_lowering *l)
 	set(l, ST_OPTION_adam_eps, 0, s[ST_SET_eps].f[0], "");
 	set(l, ST_OPTION_weight_decay, 0, s[ST_SET_weight_decay].f[0], "");
 	set(l, ST_OPTION_seed, s[ST_SET_seed].i, 0, "");
+	set(l, ST_OPTION_overlap, 0, 0, s[ST_SET_policy].s);
+	set(l, ST_OPTION_split, s[ST_SET_split].i, 0, "");
 }
 
 enum st_status

@@ -315,12 +315,11 @@ check_tier(struct reader *r, const struct st_yaml *node)
 				"tier can be around it",
 				tier[-1].name);
 	if (tier->devices && tier->devices <= tier[-1].devices)
-		return st_error(r->diag, ST_EINPUT,
-				st_yaml_get(node, "devices")->loc,
-				"devices: '%s' is around the %lld devices of "
-				"'%s', so want more of them",
-				tier->name, (long long)tier[-1].devices,
-				tier[-1].name);
+		return st_error(
+			r->diag, ST_EINPUT, st_yaml_get(node, "devices")->loc,
+			"devices: '%s' is around the %lld devices of "
+			"'%s', so want more of them",
+			tier->name, (long long)tier[-1].devices, tier[-1].name);
 	return ST_OK;
 }
 
@@ -498,9 +497,12 @@ take(struct st_arena *arena, struct st_diag *diag, uint32_t source,
      const struct st_yaml *root, struct st_machine *machine)
 {
 	static const char *const required[] = {
-		"machine",        "device.kind",
-		"device.memory_bytes", "device.matmul",
-		"device.memory.gb_per_s", "tiers",
+		"machine",
+		"device.kind",
+		"device.memory_bytes",
+		"device.matmul",
+		"device.memory.gb_per_s",
+		"tiers",
 	};
 	struct reader r = {arena, diag, machine, root, {source, 1, 1, 0, 0}};
 
@@ -564,10 +566,10 @@ nearest(struct st_arena *arena, const char *word, const char *const *search)
 		while (dir && (entry = readdir(dir)) != NULL) {
 			if (!ends_with(entry->d_name, ".yaml"))
 				continue;
-			best = nearer(word, best,
-				      st_arena_strndup(arena, entry->d_name,
-						       strlen(entry->d_name) -
-							       5));
+			best = nearer(
+				word, best,
+				st_arena_strndup(arena, entry->d_name,
+						 strlen(entry->d_name) - 5));
 		}
 		if (dir)
 			closedir(dir);
@@ -696,7 +698,9 @@ print_value(struct st_buffer *out, const struct field *field, const char *base)
 	case DEVICE:
 		st_buffer_puts(out, *(const int *)value ? "cuda" : "cpu");
 		break;
-	case TEXT: st_yaml_print_string(out, *(const char *const *)value); break;
+	case TEXT:
+		st_yaml_print_string(out, *(const char *const *)value);
+		break;
 	case COUNT:
 	case RANKS:
 		st_buffer_printf(out, "%lld",
@@ -717,8 +721,8 @@ print_fields(struct printer *p, const struct field *fields, const void *base,
 	for (const struct field *field = fields; field->path; field++) {
 		if (!is_known(field, base) || strcmp(field->path, skip) == 0)
 			continue;
-		st_buffer_printf(p->out, "%s: ",
-				 open_groups(p, before, field->path));
+		st_buffer_printf(p->out,
+				 "%s: ", open_groups(p, before, field->path));
 		print_value(p->out, field, base);
 		before = field->path;
 	}

@@ -15,12 +15,17 @@ const struct st_machine st_machine_laptop = {
 	.memory_start_us = 0.5,
 	.node_us = 0.5,
 	.tier_count = 1,
-	.tiers = {{"node", 2, 24, 0.7}},
+	.tiers = {{.name = "node", .devices = 2, .gb_per_s = 24,
+		   .hop_us = 0.7}},
 	.form_count = 4,
-	.forms = {{ST_OP_all_gather, 2, 0.7, 2.7, 0},
-		  {ST_OP_reduce_scatter, 2, 0.7, 2.7, 0},
-		  {ST_OP_all_reduce, 2, 0.7, 2.7, 0},
-		  {ST_OP_all_to_all, 2, 0.7, 2.7, 0}},
+	.forms = {{.op = ST_OP_all_gather, .ranks = 2, .a_us = 0.7,
+		   .bus_gb_per_s = 2.7},
+		  {.op = ST_OP_reduce_scatter, .ranks = 2, .a_us = 0.7,
+		   .bus_gb_per_s = 2.7},
+		  {.op = ST_OP_all_reduce, .ranks = 2, .a_us = 0.7,
+		   .bus_gb_per_s = 2.7},
+		  {.op = ST_OP_all_to_all, .ranks = 2, .a_us = 0.7,
+		   .bus_gb_per_s = 2.7}},
 };
 
 static int64_t
@@ -264,10 +269,17 @@ inside_us(const struct st_machine *machine, enum st_op op, int64_t n,
 	double factor = bus_factor(op, n);
 	double rate = machine->tier_count ? machine->tiers[0].gb_per_s : 0;
 
+	double us, small;
+
 	if (!form)
 		return rate > 0 ? bytes * factor / (rate * 1e3) : 0;
-	return form->a_us + bytes * factor / (form->bus_gb_per_s * 1e3) +
-	       form->c_ns_per_sqrt_byte * sqrt(bytes) / 1e3;
+	us = form->a_us + bytes * factor / (form->bus_gb_per_s * 1e3) +
+	     form->c_ns_per_sqrt_byte * sqrt(bytes) / 1e3;
+	if (form->small_bus_gb_per_s == 0)
+		return us;
+	small = form->small_a_us +
+		bytes * factor / (form->small_bus_gb_per_s * 1e3);
+	return small < us ? small : us;
 }
 
 int64_t

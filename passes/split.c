@@ -596,11 +596,15 @@ st_pass_split(struct st_pass_context *cx, const struct st_module *in,
 	int entries;
 
 	*out = (struct st_module *)(uintptr_t)in;
-	if (k == 1 || !has_comm(in)) {
-		cx->skipped = k == 1 ? "one piece was asked for"
-				     : "there is no collective";
+	cx->skipped = "there is no collective";
+	if (k == 1)
+		cx->skipped = "one piece was asked for";
+	if (strcmp(in->options[ST_OPTION_overlap].s, "none") == 0)
+		cx->skipped = "overlap is off";
+	else if (k != 1 && has_comm(in))
+		cx->skipped = NULL;
+	if (cx->skipped)
 		return ST_OK;
-	}
 	if (k == 0)
 		return choose(cx, in, out);
 	if (k < 0 || k > MOST_PIECES)

@@ -2,12 +2,14 @@
  * Any bytes as a net: the front end refuses them with a located message, or
  * makes a module that verifies, whose text parses to the same text, and whose
  * normalised YAML loads to the same module.  A first line "#set KEY=VALUE"
- * gives a --set.  A libFuzzer target; with a main of its own (-DST_REPLAY) it
- * runs the files named on its command line.  Run it in the root of the
- * repository: families are looked up there.
+ * gives a --set.  The same bytes as a machine file: refused with a located
+ * message, or their print loads and prints the same.  A libFuzzer target; with
+ * a main of its own (-DST_REPLAY) it runs the files named on its command line.
+ * Run it in the root of the repository: families are looked up there.
  */
 
 #include "ir/ir.h"
+#include "models/machine.h"
 #include "models/model.h"
 
 #include <stdio.h>
@@ -107,6 +109,44 @@ check_yaml(struct run *r, const char *text)
 	st_arena_finish(&again.arena);
 }
 
+static void
+load_machine(struct run *r, const char *text, size_t length,
+	     struct st_buffer *out)
+{
+	struct st_machine machine;
+
+	memset(r, 0, sizeof(*r));
+	st_arena_init(&r->arena, NULL);
+	st_diag_init(&r->diag, &r->arena);
+	r->status = st_machine_parse(
+		&r->arena, &r->diag,
+		st_diag_add_source(&r->diag, "machine", text, length),
+		&machine);
+	st_buffer_init(out, &r->arena);
+	if (r->status == ST_OK)
+		st_machine_print(&machine, out);
+}
+
+static void
+check_machine(const char *text, size_t length)
+{
+	struct st_buffer first, second;
+	struct run r, again;
+
+	load_machine(&r, text, length, &first);
+	if (r.status != ST_OK) {
+		check_refusal(&r);
+	} else {
+		load_machine(&again, first.text, first.length, &second);
+		require(again.status == ST_OK,
+			"the printed machine does not load");
+		require(strcmp(first.text, second.text) == 0,
+			"the printed machine is another");
+		st_arena_finish(&again.arena);
+	}
+	st_arena_finish(&r.arena);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -137,6 +177,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_yaml(&r, out.text);
 	}
 	st_arena_finish(&r.arena);
+	check_machine((const char *)data, size);
 	return 0;
 }
 
