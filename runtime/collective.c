@@ -51,6 +51,8 @@ struct st_team {
 	const int *ranks;
 	const char *name;
 	struct post *posts;
+	struct st_link link;
+	int64_t due_ns; /* of the round in work: set before it begins */
 
 	/* Under the mutex. */
 	int posted, done;
@@ -214,6 +216,49 @@ wait_for_posts(struct st_team *team, uint64_t round, enum kind kind)
 	}
 }
 
+/* Bytes that cross the link of one member. */
+static double
+link_bytes(const struct st_team *team, const struct call *call)
+{
+	double n = (double)team->members;
+	double part = (double)(call->outer * call->chunk) *
+		      (double)st_dtype_size(call->dtype);
+
+	switch (call->kind) {
+	case ALL_REDUCE: return 2 * part * (n - 1) / n;
+	case ALL_TO_ALL: return part * (double)call->middle * (n - 1);
+	case BARRIER: return 0;
+	case BROADCAST: return part;
+	default: return part * (n - 1);
+	}
+}
+
+/* When the emulated link has carried the round that begins now. */
+static int64_t
+due_of(const struct st_team *team, const struct call *call)
+{
+	struct timespec now;
+	double ns;
+
+	if (team->link.gb_per_s <= 0)
+		return 0;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ns = team->link.latency_us * 1e3 +
+	     link_bytes(team, call) / team->link.gb_per_s;
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + (int64_t)ns;
+}
+
+static void
+sleep_until(int64_t ns)
+{
+	struct timespec due = {(time_t)(ns / 1000000000),
+			       (long)(ns % 1000000000)};
+
+	while (ns && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due,
+				     NULL) == EINTR)
+		;
+}
+
 /*
  * The first wait.  Decides for all members alike: either all work on this
  * round or none does, whatever happens to the team meanwhile.
@@ -243,6 +288,7 @@ enter(struct st_team *team, int member, const struct call *call, const void *in,
 			team->posts[i].posted = false;
 		team->posted = 0;
 		team->round++;
+		team->due_ns = due_of(team, call);
 		pthread_cond_broadcast(&team->all_posted);
 	} else {
 		wait_for_posts(team, round, call->kind);
@@ -399,6 +445,7 @@ run(struct st_team *team, int member, const struct call *call, const void *in,
     void *out)
 {
 	ST_TRY(enter(team, member, call, in, out));
+	sleep_until(team->due_ns);
 	switch (call->kind) {
 	case ALL_REDUCE: work_all_reduce(team, member); break;
 	case ALL_GATHER: work_all_gather(team, member); break;
@@ -433,6 +480,7 @@ allocate(struct st_team *team, struct st_arena *arena,
 	team->ranks = ranks;
 	team->members = options->members;
 	team->timeout_ms = options->timeout_ms;
+	team->link = options->link;
 	return ST_OK;
 }
 

@@ -32,11 +32,26 @@ enum { ST_TEAM_LARGEST = 1024 };
 
 struct st_team;
 
+/*
+ * An emulated link: a collective takes at least
+ *
+ *   latency + bytes that cross a member's link / rate
+ *
+ * of wall time from when all members have posted; those of one team follow
+ * one another.  The bytes are (n-1)/n of the whole buffer, twice that for
+ * all_reduce.  It makes communication cost time on a machine where it is a
+ * copy; what is measured with it is to be called emulated.
+ */
+struct st_link {
+	double latency_us, gb_per_s; /* 1e9 bytes a second; 0: no link */
+};
+
 struct st_team_options {
 	const char *name; /* of the group, for messages; NULL: "team" */
 	int members;      /* 1 .. ST_TEAM_LARGEST */
 	const int *ranks; /* what messages call the members; NULL: 0, 1 .. */
 	int timeout_ms;   /* for the others to post; 0: wait for ever */
+	struct st_link link;
 };
 
 /* In arena, which must outlive the team; destroy frees the locks.  ranks and

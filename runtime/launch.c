@@ -42,7 +42,8 @@ group_of(const struct st_mesh *mesh, int64_t rank, unsigned axes)
 
 static enum st_status
 create_groups(struct st_teams *teams, struct st_arena *arena,
-	      const struct st_module *m, unsigned axes, int timeout_ms)
+	      const struct st_module *m, unsigned axes, int timeout_ms,
+	      const struct st_link *link)
 {
 	int64_t span = st_mesh_span(&m->mesh, axes);
 	int64_t ranks = st_mesh_ranks(&m->mesh);
@@ -59,6 +60,7 @@ create_groups(struct st_teams *teams, struct st_arena *arena,
 			.members = (int)span,
 			.ranks = members,
 			.timeout_ms = timeout_ms,
+			.link = *link,
 		};
 
 		if (st_mesh_index(&m->mesh, rank, axes) != 0)
@@ -75,7 +77,8 @@ create_groups(struct st_teams *teams, struct st_arena *arena,
 
 enum st_status
 st_teams_create(struct st_teams *teams, struct st_arena *arena,
-		const struct st_module *m, int timeout_ms)
+		const struct st_module *m, int timeout_ms,
+		const struct st_link *link)
 {
 	memset(teams, 0, sizeof(*teams));
 	for (size_t i = 0; i < m->nodes.count; i++) {
@@ -87,7 +90,7 @@ st_teams_create(struct st_teams *teams, struct st_arena *arena,
 		axes = (unsigned)st_node_int(m, node, ST_KEY_axes);
 		if (!teams->groups[axes])
 			ST_TRY(create_groups(teams, arena, m, axes,
-					     timeout_ms));
+					     timeout_ms, link));
 	}
 	return ST_OK;
 }
@@ -227,15 +230,31 @@ st_launch_build(struct st_arena *arena, const struct st_module *m,
 {
 	struct st_launch *all =
 		st_arena_array(arena, entry->nodes + 1u, sizeof(*all));
+	uint32_t numbers[1 << ST_MAX_AXES] = {0};
 
 	if (!all)
 		return st_error_memory(m->diag);
 	for (uint32_t i = 0; i < entry->nodes; i++) {
-		struct st_bind b = {m, &m->nodes.at[entry->first_node + i],
-				    rank};
+		const struct st_node *node =
+			&m->nodes.at[entry->first_node + i];
+		struct st_bind b = {m, node, rank};
 
 		all[i].node = entry->first_node + i;
 		ST_TRY(build_one(arena, &b, teams, base, reference, &all[i]));
+		if (st_ops[node->op].class == ST_COMM) {
+			all[i].axes = (unsigned)st_node_int(m, node,
+							    ST_KEY_axes);
+			all[i].number = ++numbers[all[i].axes];
+			all[i].is_start = node->start;
+		} else if (node->op == ST_OP_wait) {
+			const struct st_launch *start =
+				&all[st_wait_start(m, node) -
+				     entry->first_node];
+
+			all[i].axes = start->axes;
+			all[i].number = start->number;
+			all[i].is_wait = 1;
+		}
 	}
 	*launches = all;
 	return ST_OK;

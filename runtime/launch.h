@@ -14,6 +14,11 @@ struct st_launch {
 	char *padded, *unstripped; /* scratch of the slices, or NULL */
 	struct st_team *team;
 	int member;
+	/* A start is the n-th of its entry on its lane, from 1; a wait waits
+	 * for that many. */
+	unsigned axes;
+	uint32_t number;
+	int is_start, is_wait;
 };
 
 /* Teams by axes: groups[axes] holds one team for each group, in the order of
@@ -25,7 +30,8 @@ struct st_teams {
 
 /* Creates the teams that the module's collectives need. */
 enum st_status st_teams_create(struct st_teams *teams, struct st_arena *arena,
-			       const struct st_module *module, int timeout_ms);
+			       const struct st_module *module, int timeout_ms,
+			       const struct st_link *link);
 void st_teams_destroy(struct st_teams *teams);
 void st_teams_cancel(struct st_teams *teams, enum st_status status,
 		     const char *reason);

@@ -3,7 +3,7 @@
 #include "runtime/session.h"
 
 #include "kernels/cpu/cpu.h"
-#include "runtime/launch.h"
+#include "runtime/lane.h"
 #include "runtime/layout.h"
 
 #include <pthread.h>
@@ -19,6 +19,8 @@ struct rank {
 	pthread_t thread;
 	int started;
 	char *base;                  /* its arena */
+	struct st_lane *lanes[1 << ST_MAX_AXES]; /* by axes */
+	uint64_t before[1 << ST_MAX_AXES]; /* issued before this run */
 	struct st_launch **launches; /* by entry */
 	enum st_status status;
 	uint32_t node; /* where it failed */
@@ -30,6 +32,7 @@ struct st_session {
 	struct st_diag *diag;
 	const struct st_module *module;
 	struct st_teams teams;
+	int has_lanes; /* some collective has a start */
 	struct rank *ranks;
 	int64_t rank_count;
 	int64_t op_ns[ST_OP_COUNT]; /* of rank 0 */
@@ -113,10 +116,38 @@ run_collective(const struct st_launch *l)
 }
 
 static enum st_status
+run_on_lane(void *user, const struct st_launch *l)
+{
+	(void)user;
+	return run_collective(l);
+}
+
+/* A collective without a start is one that is waited for at once. */
+static enum st_status
+run_lane(struct rank *rank, const struct st_launch *l)
+{
+	struct st_lane *lane = rank->lanes[l->axes];
+	const struct st_launch *failed;
+	enum st_status status;
+
+	if (!l->is_wait)
+		st_lane_issue(lane, l);
+	if (l->is_start)
+		return ST_OK;
+	status = st_lane_wait(lane, rank->before[l->axes] + l->number,
+			      &failed);
+	if (status != ST_OK)
+		rank->node = failed->node;
+	return status;
+}
+
+static enum st_status
 run_one(struct rank *rank, const struct st_launch *l)
 {
+	rank->node = l->node;
 	if (!l->fn)
-		return l->team ? run_collective(l) : ST_OK;
+		return rank->session->has_lanes ? run_lane(rank, l)
+						: run_collective(l);
 	rank->kernel_error = l->fn(&l->kernel);
 	if (rank->kernel_error == ST_KERNEL_OK)
 		return ST_OK;
@@ -132,12 +163,14 @@ run_rank(struct rank *rank, int64_t entry)
 	const struct st_launch *launches = rank->launches[entry];
 	int64_t before = now_ns();
 
+	for (int axes = 0; axes < 1 << ST_MAX_AXES; axes++)
+		if (rank->lanes[axes])
+			rank->before[axes] = st_lane_issued(rank->lanes[axes]);
 	for (uint32_t i = 0; i < nodes; i++) {
 		enum st_status status = run_one(rank, &launches[i]);
 
 		if (status != ST_OK) {
 			rank->status = status;
-			rank->node = launches[i].node;
 			st_teams_cancel(&s->teams, status,
 					"another rank failed");
 			return;
@@ -176,6 +209,27 @@ rank_main(void *user)
 			pthread_cond_signal(&s->done);
 		pthread_mutex_unlock(&s->lock);
 	}
+}
+
+static enum st_status
+create_lanes(struct st_session *s, struct rank *rank)
+{
+	const struct st_module *m = s->module;
+	struct st_lane_options options = {.run = run_on_lane};
+
+	for (size_t e = 0; e < m->entries.count; e++)
+		if (m->entries.at[e].nodes > options.most)
+			options.most = m->entries.at[e].nodes;
+	for (int axes = 0; axes < 1 << ST_MAX_AXES; axes++) {
+		if (!s->teams.groups[axes])
+			continue;
+		rank->lanes[axes] = st_lane_create(s->arena, &options);
+		if (!rank->lanes[axes])
+			return st_error(s->diag, ST_EDEVICE, st_no_loc(),
+					"no thread for a lane of rank %lld",
+					(long long)rank->index);
+	}
+	return ST_OK;
 }
 
 static enum st_status
@@ -241,14 +295,19 @@ check_module(struct st_diag *diag, const struct st_module *m, int64_t most)
 static enum st_status
 open_session(struct st_session *s, const struct st_session_options *o)
 {
-	ST_TRY(st_teams_create(&s->teams, s->arena, s->module, o->timeout_ms));
+	ST_TRY(st_teams_create(&s->teams, s->arena, s->module, o->timeout_ms,
+			       &o->link));
 	s->ranks = st_arena_array(s->arena, (size_t)s->rank_count,
 				  sizeof(*s->ranks));
 	if (!s->ranks)
 		return st_error_memory(s->diag);
+	for (size_t i = 0; i < s->module->nodes.count; i++)
+		s->has_lanes |= s->module->nodes.at[i].start;
 	for (int64_t i = 0; i < s->rank_count; i++) {
 		s->ranks[i].index = i;
 		ST_TRY(build_rank(s, &s->ranks[i], o->reference));
+		if (s->has_lanes)
+			ST_TRY(create_lanes(s, &s->ranks[i]));
 	}
 	return start_threads(s);
 }
@@ -296,9 +355,15 @@ st_session_close(struct st_session *s)
 		pthread_cond_broadcast(&s->go);
 		pthread_mutex_unlock(&s->lock);
 	}
-	for (int64_t i = 0; s->ranks && i < s->rank_count; i++) {
+	for (int64_t i = 0; s->ranks && i < s->rank_count; i++)
 		if (s->ranks[i].started)
 			pthread_join(s->ranks[i].thread, NULL);
+	/* What a failed run left behind on one may wait for another. */
+	if (s->ranks)
+		st_teams_cancel(&s->teams, ST_ECOMM, "the session ends");
+	for (int64_t i = 0; s->ranks && i < s->rank_count; i++) {
+		for (int axes = 0; axes < 1 << ST_MAX_AXES; axes++)
+			st_lane_destroy(s->ranks[i].lanes[axes]);
 		free(s->ranks[i].base);
 	}
 	if (s->locks_made) {

@@ -14,6 +14,7 @@
  */
 
 #include "ir/graph.h"
+#include "runtime/collective.h"
 
 struct st_session;
 
@@ -21,6 +22,7 @@ struct st_session_options {
 	int reference;  /* plain kernels instead of the fast ones */
 	int timeout_ms; /* for ranks to meet in a collective; 0: for ever */
 	int64_t largest_mesh; /* more ranks are refused; 0: 256 */
+	struct st_link link;  /* emulated, of every group; 0: none */
 };
 
 /* module must be ranked and laid out by `memory`, and must outlive the

@@ -26,6 +26,7 @@ struct train {
 	const char *data, *init, *save, *plan_out;
 	int64_t steps, log_every, eval_batches;
 	double holdout;
+	struct st_link link;
 	int reference, profile;
 	struct st_model_training training;
 	struct st_module *module;
@@ -179,7 +180,8 @@ static enum st_status
 prepare(struct train *t)
 {
 	struct st_dataset_options options = st_dataset_defaults();
-	struct st_session_options session = {.reference = t->reference};
+	struct st_session_options session = {.reference = t->reference,
+					     .link = t->link};
 	struct cli_passes passes = {.passes = NULL};
 	struct st_model *model;
 
@@ -277,6 +279,10 @@ run(struct train *t, int argc, char **argv)
 		 "a line every N steps (10)"},
 		{"--reference", 0, CLI_FLAG, &t->reference, NULL,
 		 "plain kernels instead of the fast ones"},
+		{"--link-gb-per-s", 0, CLI_FLOAT, &t->link.gb_per_s, "X",
+		 "emulate a link of this rate between ranks"},
+		{"--link-latency-us", 0, CLI_FLOAT, &t->link.latency_us, "X",
+		 "and this latency of a collective (0)"},
 		{"--profile", 0, CLI_FLAG, &t->profile, NULL,
 		 "time by op, at the end"},
 		{.name = NULL},
