@@ -60,7 +60,7 @@ expect 3 "$stretto" check $net --set modle.n_embd=8
 expect 4 "$stretto" check $net --set parallelism.pp=2
 expect 4 "$stretto" check $net --set parallelism.cp=2
 expect 4 "$stretto" check $net --set parallelism.ep=2
-expect 2 "$stretto" compile $net --passes=grad,split
+expect 2 "$stretto" compile $net --passes=grad,splat
 expect 2 "$stretto" compile $net --stop-after=partitoin
 says "did you mean 'partition'"
 

@@ -7,6 +7,7 @@ check-asan   the same under the address sanitizer
 check-ubsan  the same under the undefined-behaviour sanitizer
 check-tsan   the threaded tests under the thread sanitizer
 accept       writes tests/golden anew; read the difference before you commit
+accept       write the golden outputs of tests/ir/whole.ir anew
 lint         house rules: include arrows, long lines, banned functions
 bench        speed of kernels and steps beside the library's own
 fuzz         fuzz targets, FUZZ_SECONDS (600) each; needs clang
