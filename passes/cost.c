@@ -40,8 +40,8 @@ local_bytes(const struct st_module *m, uint32_t value)
 	return (double)st_type_local_bytes(st_value_type(m, value), &m->mesh);
 }
 
-static double
-touched_bytes(const struct st_module *m, const struct st_node *node)
+double
+st_cost_touched(const struct st_module *m, const struct st_node *node)
 {
 	double bytes = 0;
 
@@ -154,7 +154,7 @@ memory_us(const struct st_machine *machine, const struct st_module *m,
 
 	if (rate == 0)
 		rate = machine->memory_gb_per_s;
-	return rate > 0 ? touched_bytes(m, node) / (rate * 1e3) : 0;
+	return rate > 0 ? st_cost_touched(m, node) / (rate * 1e3) : 0;
 }
 
 static double

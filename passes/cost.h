@@ -40,6 +40,10 @@ int64_t st_cost_collective(const struct st_machine *machine,
 int st_cost_tier(const struct st_machine *machine, const struct st_mesh *mesh,
 		 unsigned axes);
 
+/* Bytes that a node reads and writes. */
+double st_cost_touched(const struct st_module *module,
+		       const struct st_node *node);
+
 /* FLOP of a node; 0 where they do not count. */
 double st_cost_flops(const struct st_module *module,
 		     const struct st_node *node);

@@ -22,6 +22,7 @@ struct rank {
 	struct st_lane *lanes[1 << ST_MAX_AXES]; /* by axes */
 	uint64_t before[1 << ST_MAX_AXES]; /* issued before this run */
 	struct st_launch **launches; /* by entry */
+	struct st_trace_time **times; /* by entry; NULL without trace */
 	enum st_status status;
 	uint32_t node; /* where it failed */
 	int kernel_error;
@@ -33,6 +34,7 @@ struct st_session {
 	const struct st_module *module;
 	struct st_teams teams;
 	int has_lanes; /* some collective has a start */
+	int no_collectives;
 	struct rank *ranks;
 	int64_t rank_count;
 	int64_t op_ns[ST_OP_COUNT]; /* of rank 0 */
@@ -116,10 +118,26 @@ run_collective(const struct st_launch *l)
 }
 
 static enum st_status
+run_timed(struct rank *rank, const struct st_launch *l)
+{
+	const struct st_module *m = rank->session->module;
+	uint32_t entry = m->nodes.at[l->node].entry;
+	struct st_trace_time *time;
+	enum st_status status;
+
+	if (!rank->times)
+		return run_collective(l);
+	time = &rank->times[entry][l->node - m->entries.at[entry].first_node];
+	time->begin = now_ns();
+	status = run_collective(l);
+	time->end = now_ns();
+	return status;
+}
+
+static enum st_status
 run_on_lane(void *user, const struct st_launch *l)
 {
-	(void)user;
-	return run_collective(l);
+	return run_timed(user, l);
 }
 
 /* A collective without a start is one that is waited for at once. */
@@ -145,6 +163,8 @@ static enum st_status
 run_one(struct rank *rank, const struct st_launch *l)
 {
 	rank->node = l->node;
+	if (!l->fn && rank->session->no_collectives)
+		return ST_OK;
 	if (!l->fn)
 		return rank->session->has_lanes ? run_lane(rank, l)
 						: run_collective(l);
@@ -167,8 +187,13 @@ run_rank(struct rank *rank, int64_t entry)
 		if (rank->lanes[axes])
 			rank->before[axes] = st_lane_issued(rank->lanes[axes]);
 	for (uint32_t i = 0; i < nodes; i++) {
+		int64_t begin = rank->times ? now_ns() : 0;
 		enum st_status status = run_one(rank, &launches[i]);
 
+		/* A start's time is written by its lane. */
+		if (rank->times && !launches[i].is_start)
+			rank->times[entry][i] =
+				(struct st_trace_time){begin, now_ns()};
 		if (status != ST_OK) {
 			rank->status = status;
 			st_teams_cancel(&s->teams, status,
@@ -215,7 +240,7 @@ static enum st_status
 create_lanes(struct st_session *s, struct rank *rank)
 {
 	const struct st_module *m = s->module;
-	struct st_lane_options options = {.run = run_on_lane};
+	struct st_lane_options options = {.run = run_on_lane, .user = rank};
 
 	for (size_t e = 0; e < m->entries.count; e++)
 		if (m->entries.at[e].nodes > options.most)
@@ -254,6 +279,20 @@ build_rank(struct st_session *s, struct rank *rank, int reference)
 				       rank->index, &s->teams, rank->base,
 				       reference, &rank->launches[e]));
 	return ST_OK;
+}
+
+static enum st_status
+build_trace(struct st_session *s, struct rank *rank)
+{
+	const struct st_module *m = s->module;
+
+	rank->times = st_arena_array(s->arena, m->entries.count + 1,
+				     sizeof(*rank->times));
+	for (size_t e = 0; rank->times && e < m->entries.count; e++)
+		rank->times[e] =
+			st_arena_array(s->arena, m->entries.at[e].nodes + 1u,
+				       sizeof(**rank->times));
+	return s->arena->failed ? st_error_memory(s->diag) : ST_OK;
 }
 
 static enum st_status
@@ -301,12 +340,15 @@ open_session(struct st_session *s, const struct st_session_options *o)
 				  sizeof(*s->ranks));
 	if (!s->ranks)
 		return st_error_memory(s->diag);
+	s->no_collectives = o->no_collectives;
 	for (size_t i = 0; i < s->module->nodes.count; i++)
 		s->has_lanes |= s->module->nodes.at[i].start;
 	for (int64_t i = 0; i < s->rank_count; i++) {
 		s->ranks[i].index = i;
 		ST_TRY(build_rank(s, &s->ranks[i], o->reference));
-		if (s->has_lanes)
+		if (o->trace)
+			ST_TRY(build_trace(s, &s->ranks[i]));
+		if (s->has_lanes && !o->no_collectives)
 			ST_TRY(create_lanes(s, &s->ranks[i]));
 	}
 	return start_threads(s);
@@ -572,6 +614,12 @@ st_session_write_state(struct st_session *s, uint32_t state, const void *data)
 	ST_TRY(check_state(s, state));
 	scatter(s, s->module->states.at[state].value, data);
 	return ST_OK;
+}
+
+const struct st_trace_time *
+st_session_trace(const struct st_session *s, int64_t rank, uint32_t entry)
+{
+	return s->ranks[rank].times ? s->ranks[rank].times[entry] : NULL;
 }
 
 int64_t

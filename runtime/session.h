@@ -23,6 +23,8 @@ struct st_session_options {
 	int timeout_ms; /* for ranks to meet in a collective; 0: for ever */
 	int64_t largest_mesh; /* more ranks are refused; 0: 256 */
 	struct st_link link;  /* emulated, of every group; 0: none */
+	int trace;            /* keep the times of the last run */
+	int no_collectives;   /* leave them out, to time computation alone */
 };
 
 /* module must be ranked and laid out by `memory`, and must outlive the
@@ -61,6 +63,15 @@ enum st_status st_session_write_state(struct st_session *session,
 /* Nanoseconds that rank 0 has spent in nodes of an op since it was opened,
  * and how often; collectives include waiting. */
 int64_t st_session_op_ns(const struct st_session *session, enum st_op op);
+
+/* Times of the nodes of the run before, by place in its entry, in monotonic
+ * nanoseconds; of a start those of its transfer.  NULL without `trace`. */
+struct st_trace_time {
+	int64_t begin, end;
+};
+const struct st_trace_time *
+st_session_trace(const struct st_session *session, int64_t rank,
+		 uint32_t entry);
 
 /* Bytes of one rank's arena. */
 int64_t st_session_arena_bytes(const struct st_session *session);

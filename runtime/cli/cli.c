@@ -275,6 +275,12 @@ is_ir(const char *text, size_t length)
 static const char *const search[] = {
 	"models/families", ST_PREFIX "/share/stretto/families", NULL};
 
+const char *const *
+cli_search(void)
+{
+	return search;
+}
+
 enum st_status
 cli_machine(struct cli *cli, const char *name, const struct st_model *model,
 	    const struct st_module *module, struct st_machine *machine,
