@@ -39,6 +39,23 @@ st_diag_add_source(struct st_diag *diag, const char *name, const char *text,
 	return (uint32_t)(want - 1);
 }
 
+int
+st_diag_share_sources(struct st_diag *diag, const struct st_diag *from)
+{
+	if (from->source_count == 0)
+		return 1;
+	diag->sources = st_arena_grow(diag->arena, NULL, 0,
+				      &diag->source_capacity,
+				      from->source_count,
+				      sizeof(*diag->sources));
+	if (!diag->sources)
+		return 0;
+	memcpy(diag->sources, from->sources,
+	       from->source_count * sizeof(*diag->sources));
+	diag->source_count = from->source_count;
+	return 1;
+}
+
 /* Control characters would let a hostile file write to the terminal. */
 static void
 make_printable(char *text, size_t length)

@@ -86,6 +86,10 @@ void st_diag_init(struct st_diag *diag, struct st_arena *arena);
 uint32_t st_diag_add_source(struct st_diag *diag, const char *name,
 			    const char *text, size_t length);
 
+/* Makes the locations of another diag mean the same in this one, which has no
+ * sources yet.  Texts stay where they are; 0 without memory. */
+int st_diag_share_sources(struct st_diag *diag, const struct st_diag *from);
+
 /* Adds an error and returns status, so that a caller can write
  * `return st_error(...)`. */
 enum st_status st_error(struct st_diag *diag, enum st_status status,

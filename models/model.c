@@ -50,6 +50,7 @@ st_model_training(const struct st_model *model,
 	training->vocab_size = model->vocab_size;
 	training->seed = s[ST_SET_seed].i;
 	training->data = s[ST_SET_data].set ? s[ST_SET_data].s : "";
+	training->device = s[ST_SET_device].set ? s[ST_SET_device].s : "";
 }
 
 /* ---- printing ---- */

@@ -49,6 +49,7 @@ struct st_model_training {
 	int64_t vocab_size;
 	int64_t seed;
 	const char *data; /* path, as stated; "" if not */
+	const char *device; /* cpu, cuda, auto; "" if not stated */
 };
 void st_model_training(const struct st_model *model,
 		       struct st_model_training *training);

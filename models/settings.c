@@ -343,6 +343,23 @@ set_defaults(struct st_model *model)
 	return ST_OK;
 }
 
+static void
+warn_unheeded(struct st_model *model)
+{
+	static const enum st_setting ranges[][2] = {
+		{ST_SET_overlap_tp, ST_SET_memory_slack},
+		{ST_SET_graph, ST_SET_capture_warmup},
+		{ST_SET_report_html, ST_SET_report_dumps},
+	};
+
+	for (size_t r = 0; r < sizeof(ranges) / sizeof(ranges[0]); r++)
+		for (int i = ranges[r][0]; i <= (int)ranges[r][1]; i++)
+			if (model->settings[i].from)
+				st_warn(model->diag,
+					model->settings[i].from->loc,
+					"%s is not heeded yet", rows[i].path);
+}
+
 enum st_status
 st_settings_read(struct st_model *model)
 {
@@ -368,6 +385,8 @@ st_settings_read(struct st_model *model)
 		if (first == ST_OK)
 			first = status;
 	}
+	if (first == ST_OK)
+		warn_unheeded(model);
 	return first;
 }
 

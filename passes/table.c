@@ -81,14 +81,15 @@ run_one(struct st_pipeline *p, const struct st_pass *pass,
 			: ST_OK;
 }
 
-/* What a module has been through already: a ranked one starts behind
- * `partition`, an order that stands (perhaps by hand) is kept, and what is
+/* What a module has been through already: one with a step has its gradients,
+ * a ranked one starts behind `partition`, an order that stands (perhaps by hand) is kept, and what is
  * placed is a plan. */
 static int
 is_behind(const struct st_pass *pass, const struct st_module *m)
 {
 	if (m->form != ST_RANKED)
-		return 0;
+		return pass->run == st_pass_grad &&
+		       st_module_find_entry(m, "step") != ST_NONE;
 	return pass->needs == ST_LOGICAL || m->arena_bytes > 0 ||
 	       (m->communicators.count > 0 && pass->run != st_pass_memory);
 }

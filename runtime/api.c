@@ -38,7 +38,7 @@ struct stretto_session {
 	struct st_session *session;
 	struct binding bindings[MOST_BINDINGS];
 	int binding_count;
-	int captured;
+	int captured, primed; /* `init` has run; so has `prologue` */
 };
 
 const char *
@@ -135,6 +135,9 @@ compile(stretto_plan *plan, const struct st_model_source *source)
 {
 	struct st_model *model;
 
+	if (!source->path)
+		return st_error(&plan->diag, ST_EUSAGE, st_no_loc(),
+				"the path is NULL");
 	ST_TRY(st_model_load(&plan->arena, &plan->diag, &plan->names, source,
 			     &model));
 	return st_model_lower(model, &plan->module);
@@ -152,8 +155,9 @@ stretto_compile(const char *path, const char *const *sets, size_t set_count,
 					 .search = search};
 	stretto_plan *made = create_plan();
 
-	return made ? hand_out(made, compile(made, &source), plan)
-		    : no_memory();
+	if (!made)
+		return no_memory();
+	return hand_out(made, compile(made, &source), plan);
 }
 
 static enum st_status
@@ -183,6 +187,9 @@ parse_file(stretto_plan *plan, const char *path)
 	struct st_mapfile file;
 	enum st_status status;
 
+	if (!path)
+		return st_error(&plan->diag, ST_EUSAGE, st_no_loc(),
+				"the path is NULL");
 	ST_TRY(st_mapfile_open(&file, &plan->diag, path));
 	status = parse(plan, path, (const char *)file.data,
 		       (size_t)file.size);
@@ -255,8 +262,16 @@ stretto_open(const stretto_plan *plan, const struct stretto_options *options,
 	st_arena_init(&s->arena, NULL);
 	st_diag_init(&s->diag, &s->arena);
 	s->module = plan->module;
-	status = st_session_open(&s->arena, &s->diag, s->module, &o,
-				 &s->session);
+	/* Locations in the plan lead into its files, whoever reports them. */
+	status = ST_OK;
+	if (!st_diag_share_sources(&s->diag, &plan->diag))
+		status = st_error_memory(&s->diag);
+	if (status == ST_OK && given.timeout_ms < 0)
+		status = st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				  "timeout_ms is negative");
+	if (status == ST_OK)
+		status = st_session_open(&s->arena, &s->diag, s->module, &o,
+					 &s->session);
 	code = finish(&s->diag, status);
 	if (code == STRETTO_OK)
 		*session = s;
@@ -284,11 +299,65 @@ find_binding(stretto_session *s, const char *name)
 	return NULL;
 }
 
+/* The value that an input or output of some entry of that name is. */
+static uint32_t
+find_bindable(const stretto_session *s, const char *name)
+{
+	const struct st_module *m = s->module;
+
+	for (size_t e = 0; e < m->entries.count; e++) {
+		const struct st_entry *entry = &m->entries.at[e];
+
+		for (uint32_t i = 0; i < entry->inputs; i++)
+			if (strcmp(st_value_name(m, entry->first_input + i),
+				   name) == 0)
+				return entry->first_input + i;
+		for (uint32_t i = 0; i < entry->outputs; i++) {
+			const struct st_output *output =
+				&m->outputs.at[entry->first_output + i];
+
+			if (output->state == ST_NONE &&
+			    strcmp(st_names_text(m->names, output->name),
+				   name) == 0)
+				return output->value;
+		}
+	}
+	return ST_NONE;
+}
+
+static enum st_status
+check_bindable(stretto_session *s, const char *name, const void *data,
+	       size_t bytes)
+{
+	const struct st_type *type;
+	uint32_t value;
+	size_t want;
+
+	if (!name)
+		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				"bind: the name is NULL");
+	value = find_bindable(s, name);
+	if (value == ST_NONE)
+		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				"no entry has an input or output '%s'", name);
+	type = st_value_type(s->module, value);
+	want = (size_t)st_type_elements(type) * st_dtype_size(type->dtype);
+	if (bytes != want)
+		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				"'%s' has %zu bytes, %zu given", name, want,
+				bytes);
+	return data ? ST_OK
+		    : st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+			       "bind: the memory of '%s' is NULL", name);
+}
+
 static enum st_status
 bind(stretto_session *s, const char *name, void *data, size_t bytes)
 {
-	struct binding *binding = find_binding(s, name);
+	struct binding *binding;
 
+	ST_TRY(check_bindable(s, name, data, bytes));
+	binding = find_binding(s, name);
 	if (!binding) {
 		if (s->binding_count == MOST_BINDINGS)
 			return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
@@ -322,6 +391,7 @@ stretto_capture(stretto_session *s)
 			      st_error(&s->diag, ST_EINPUT, st_no_loc(),
 				       "the plan has no entry init"));
 	s->captured = 1;
+	s->primed = 0;
 	return finish(&s->diag, st_session_run(s->session, init));
 }
 
@@ -366,20 +436,35 @@ collect(stretto_session *s, uint32_t entry)
 	return ST_OK;
 }
 
+static int
+has_prologue(const stretto_session *s)
+{
+	return st_module_find_entry(s->module, "prologue") != ST_NONE;
+}
+
 static enum st_status
 replay(stretto_session *s, const char *name, void *stream)
 {
-	uint32_t entry = st_module_find_entry(s->module, name);
+	uint32_t entry = name ? st_module_find_entry(s->module, name)
+			      : ST_NONE;
 
 	if (entry == ST_NONE)
 		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
-				"the plan has no entry '%s'", name);
+				"the plan has no entry '%s'",
+				name ? name : "(NULL)");
 	if (stream)
 		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
 				"the cpu backend has no streams");
 	if (!s->captured)
 		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
 				"replay before capture");
+	if (strcmp(name, "prologue") == 0)
+		s->primed = 1;
+	else if (!s->primed && has_prologue(s) && strcmp(name, "eval") != 0)
+		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				"replay of '%s' before 'prologue', which "
+				"brings the first batch",
+				name);
 	ST_TRY(feed(s, entry));
 	ST_TRY(st_session_run(s->session, entry));
 	return collect(s, entry);
@@ -391,10 +476,24 @@ stretto_replay(stretto_session *s, const char *entry, void *stream)
 	return finish(&s->diag, replay(s, entry, stream));
 }
 
+/* States have no content before `init` has run, and it overwrites them. */
+static enum st_status
+check_captured(stretto_session *s)
+{
+	return s->captured ? ST_OK
+			   : st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				      "states are read and written after "
+				      "stretto_capture");
+}
+
 /* The index of a state of that size. */
 static enum st_status
 find_state(stretto_session *s, const char *name, size_t bytes, uint32_t *state)
 {
+	ST_TRY(check_captured(s));
+	if (!name)
+		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				"the name of the state is NULL");
 	for (uint32_t i = 0; i < s->module->states.count; i++) {
 		uint32_t value = s->module->states.at[i].value;
 		const struct st_type *type = st_value_type(s->module, value);
@@ -437,16 +536,37 @@ stretto_write(stretto_session *s, const char *name, const void *data,
 	return finish(&s->diag, status);
 }
 
+typedef enum st_status weights_fn(struct st_session *session,
+				  struct st_arena *arena, struct st_diag *diag,
+				  const struct st_module *module,
+				  const char *path);
+
+/* What is allocated on the way goes with the call. */
+static enum st_status
+weights(stretto_session *s, const char *path, weights_fn *run)
+{
+	enum st_status status = check_captured(s);
+	struct st_arena scratch;
+
+	if (status != ST_OK)
+		return status;
+	if (!path)
+		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				"the path is NULL");
+	st_arena_init(&scratch, NULL);
+	status = run(s->session, &scratch, &s->diag, s->module, path);
+	st_arena_finish(&scratch);
+	return status;
+}
+
 int
 stretto_load_weights(stretto_session *s, const char *path)
 {
-	return finish(&s->diag, st_weights_load(s->session, &s->arena,
-						&s->diag, s->module, path));
+	return finish(&s->diag, weights(s, path, st_weights_load));
 }
 
 int
 stretto_save_weights(stretto_session *s, const char *path)
 {
-	return finish(&s->diag, st_weights_save(s->session, &s->arena,
-						&s->diag, s->module, path));
+	return finish(&s->diag, weights(s, path, st_weights_save));
 }

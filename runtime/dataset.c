@@ -252,9 +252,19 @@ fill_row(const struct st_dataset *dataset, struct st_diag *diag, int64_t begin,
 	uint64_t offset =
 		dataset->data_begin + (uint64_t)begin * dataset->width;
 	uint64_t vocabulary = (uint64_t)dataset->options.vocabulary;
+	unsigned char chunk[4096];
+	int64_t most = (int64_t)(sizeof(chunk) / dataset->width);
 
 	for (int64_t i = 0; i <= seq_len; i++) {
-		uint64_t id = load(dataset->file.data + offset, dataset->width);
+		int64_t n = seq_len + 1 - i < most ? seq_len + 1 - i : most;
+		uint64_t id;
+
+		/* By read, not from the map: the file may shrink meanwhile. */
+		if (i % most == 0)
+			ST_TRY(st_mapfile_read(&dataset->file, diag, offset,
+					       chunk,
+					       (size_t)n * dataset->width));
+		id = load(chunk + i % most * dataset->width, dataset->width);
 
 		if (id >= vocabulary)
 			return st_error(diag, ST_EINPUT,

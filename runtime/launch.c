@@ -163,7 +163,8 @@ check_dtypes(const struct st_module *m, const struct st_node *node)
 		return st_error(m->diag, ST_EINFEASIBLE,
 				st_module_loc_at(m, node->loc),
 				"%s: the cpu backend computes in f32 or f64, "
-				"not in bf16 or a mixture",
+				"not in bf16 or a mixture; set training.dtype "
+				"(or torch_dtype) to f32",
 				st_ops[node->op].name);
 	return ST_OK;
 }

@@ -31,7 +31,10 @@ struct rank {
 struct st_session {
 	struct st_arena *arena;
 	struct st_diag *diag;
-	const struct st_module *module;
+	const struct st_module *module; /* `view` */
+	struct st_module view; /* the plan, with messages going to `diag` */
+	enum st_status failed; /* of the run that ended the session */
+	const char *why;
 	struct st_teams teams;
 	int has_lanes; /* some collective has a start */
 	int no_collectives;
@@ -374,7 +377,10 @@ st_session_open(struct st_arena *arena, struct st_diag *diag,
 		return st_error_memory(diag);
 	s->arena = arena;
 	s->diag = diag;
-	s->module = module;
+	s->view = *module;
+	s->view.diag = diag;
+	s->view.arena = arena;
+	s->module = &s->view;
 	s->rank_count = st_mesh_ranks(&module->mesh);
 	status = open_session(s, o);
 	if (status != ST_OK) {
@@ -462,6 +468,11 @@ st_session_run(struct st_session *s, uint32_t entry)
 {
 	const struct rank *culprit;
 
+	if (s->failed != ST_OK)
+		return st_error(s->diag, s->failed, st_no_loc(),
+				"the session has failed and can only be "
+				"closed: %s",
+				s->why);
 	pthread_mutex_lock(&s->lock);
 	s->entry = entry;
 	s->running = s->rank_count;
@@ -471,7 +482,12 @@ st_session_run(struct st_session *s, uint32_t entry)
 		pthread_cond_wait(&s->done, &s->lock);
 	pthread_mutex_unlock(&s->lock);
 	culprit = find_culprit(s);
-	return culprit ? report(s, culprit) : ST_OK;
+	if (!culprit)
+		return ST_OK;
+	s->failed = report(s, culprit);
+	s->why = s->diag->count ? s->diag->messages[s->diag->count - 1].text
+				: "";
+	return s->failed;
 }
 
 static char *
@@ -576,12 +592,26 @@ st_session_read_scalar(struct st_session *s, uint32_t entry, const char *name,
 		       double *value)
 {
 	uint32_t output = find_output(s, entry, name);
+	const struct st_value *v;
 	float single;
 
 	if (output != ST_NONE &&
-	    st_value_type(s->module, output)->dtype == ST_F64)
+	    st_value_type(s->module, output)->dtype == ST_F64 &&
+	    st_value_type(s->module, output)->factors == 0)
 		return st_session_read_output(s, entry, name, value,
 					      sizeof(*value));
+	v = output == ST_NONE ? NULL : &s->module->values.at[output];
+	if (v && (s->module->types.at[v->type].dtype != ST_F32 ||
+		  s->module->types.at[v->type].factors > 0))
+		return st_error(s->diag, ST_EINPUT,
+				v->node == ST_NONE
+					? st_no_loc()
+					: st_module_loc_at(
+						  s->module,
+						  s->module->nodes.at[v->node]
+							  .loc),
+				"output '%s' is no scalar of f32 or f64",
+				name);
 	ST_TRY(st_session_read_output(s, entry, name, &single,
 				      sizeof(single)));
 	*value = (double)single;

@@ -98,9 +98,13 @@ int stretto_open(const stretto_plan *plan,
 int stretto_bind(stretto_session *session, const char *name, void *data,
 		 size_t bytes);
 
-/* Prepares replays and runs `init`: params and optimizer state begin. */
+/* Prepares replays and runs `init`: params and optimizer state begin.  The
+ * order is open, bind, capture, load_weights or write, replay of `prologue`,
+ * then of `step` as often as wanted. */
 int stretto_capture(stretto_session *session);
 
+/* A replay that fails ends the session: all later ones return its status and
+ * reason, and it can only be closed. */
 /* Runs an entry: prologue, accumulate, step, eval.  Every input of it must be
  * bound.  stream must be NULL on the CPU.  Allocates nothing. */
 int stretto_replay(stretto_session *session, const char *entry, void *stream);

@@ -34,6 +34,14 @@ check_entries(struct st_trainer *t)
 	t->rows = type->f[0].size;
 	t->seq_len = type->f[1].size;
 	t->micro_batches = m->options[ST_OPTION_micro_batches].i;
+	if (t->micro_batches < 1 ||
+	    (t->micro_batches > 1) != (t->accumulate != ST_NONE))
+		return st_error(t->diag, ST_EINPUT,
+				st_module_loc_at(m, step->loc),
+				"train: %lld micro-batches, but the plan has "
+				"%s entry accumulate",
+				(long long)t->micro_batches,
+				t->accumulate == ST_NONE ? "no" : "an");
 	return ST_OK;
 }
 
@@ -114,11 +122,11 @@ st_trainer_evaluate(struct st_trainer *t, int64_t most, double *loss,
 
 	if (most > 0 && most < count)
 		count = most;
-	*batches = count;
+	*batches = 0;
 	*loss = 0;
 	if (t->eval == ST_NONE || count == 0)
 		return ST_OK;
-	for (int64_t i = 0; i < count; i++) {
+	for (int64_t i = 0; i < count && !(t->stop && *t->stop); i++) {
 		struct st_batch batch = {
 			.split = ST_SPLIT_HELD_OUT,
 			.step = i,
@@ -132,7 +140,8 @@ st_trainer_evaluate(struct st_trainer *t, int64_t most, double *loss,
 		ST_TRY(st_session_read_scalar(t->session, t->eval, "loss",
 					      &one));
 		sum += one;
+		++*batches;
 	}
-	*loss = sum / (double)count;
+	*loss = *batches ? sum / (double)*batches : 0;
 	return ST_OK;
 }

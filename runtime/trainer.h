@@ -9,6 +9,8 @@
  * depends on its number alone, not on the layout of ranks.
  */
 
+#include <signal.h>
+
 #include "runtime/dataset.h"
 #include "runtime/session.h"
 
@@ -20,6 +22,8 @@ struct st_trainer {
 	uint32_t init, prologue, accumulate, step, eval; /* entries or none */
 	int64_t rows, seq_len;   /* of one micro-batch, all ranks together */
 	int64_t micro_batches;
+	/* Ends an evaluation between two batches; NULL: nothing does. */
+	const volatile sig_atomic_t *stop;
 	int64_t next_batch; /* number of the micro-batch to be drawn next */
 	int32_t *tokens, *targets;
 };

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void
+static enum st_status
 print_findings(struct cli *cli, int ok)
 {
 	static const char *const codes[] = {"error", "warning", "note"};
@@ -42,29 +42,26 @@ print_findings(struct cli *cli, int ok)
 	st_json_end_object(&w);
 	st_json_newline(&w);
 	st_json_writer_finish(&w);
-	fwrite(out.text, 1, out.length, stdout);
+	return cli_write(cli, NULL, out.text, out.length);
 }
 
-/* The ranks of each group along one axis. */
+/* The ranks of each group along one axis: runs with a stride. */
 static void
 print_groups(const struct st_module *m)
 {
-	int64_t ranks = st_mesh_ranks(&m->mesh);
+	int64_t ranks = st_mesh_ranks(&m->mesh), stride = ranks;
 
-	for (int a = 0; a < (int)m->mesh.count; a++) {
+	for (uint32_t a = 0; a < m->mesh.count; a++) {
+		int64_t size = m->mesh.size[a];
+
+		stride /= size;
 		printf("%s:", st_names_text(m->names, m->mesh.name[a]));
 		for (int64_t lead = 0; lead < ranks; lead++) {
-			int64_t group = st_mesh_index(&m->mesh, lead,
-						      ~(1u << a));
-
-			if (st_mesh_coordinate(&m->mesh, lead, a))
+			if (lead / stride % size)
 				continue;
-			printf(" [");
-			for (int64_t r = 0, n = 0; r < ranks; r++)
-				if (st_mesh_index(&m->mesh, r, ~(1u << a)) ==
-				    group)
-					printf("%s%lld", n++ ? " " : "",
-					       (long long)r);
+			for (int64_t i = 0; i < size; i++)
+				printf("%s%lld", i ? " " : " [",
+				       (long long)(lead + i * stride));
 			printf("]");
 		}
 		printf("\n");
@@ -81,6 +78,9 @@ check(struct cli *cli, int print, int groups)
 
 	ST_TRY(cli_load(cli, &module, &model));
 	ST_TRY(cli_run_passes(cli, &passes, model, module, &plan));
+	for (size_t i = 0; i < cli->diag.count && cli->strict; i++)
+		if (cli->diag.messages[i].severity == ST_WARNING)
+			return ST_ECHECK;
 	if (cli->json)
 		return ST_OK;
 	if (groups)
@@ -125,8 +125,11 @@ run(struct cli *cli, int argc, char **argv)
 	if (done)
 		return ST_OK;
 	status = check(cli, print, groups);
-	if (cli->json)
-		print_findings(cli, status == ST_OK);
+	if (cli->json) {
+		enum st_status written = print_findings(cli, status == ST_OK);
+
+		return status == ST_OK ? written : status;
+	}
 	return status;
 }
 

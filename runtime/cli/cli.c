@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "config.h"
 
@@ -240,9 +242,12 @@ enum st_status
 cli_write(struct cli *cli, const char *path, const char *text, size_t length)
 {
 	int is_stdout = !path || strcmp(path, "-") == 0;
-	FILE *file = is_stdout ? stdout : fopen(path, "wb");
+	FILE *file;
 	int failed;
 
+	if (!is_stdout)
+		ST_TRY(cli_check_output(cli, path));
+	file = is_stdout ? stdout : fopen(path, "wb");
 	if (!file)
 		return st_error(&cli->diag, ST_EDEVICE, st_no_loc(), "%s: %s",
 				path, strerror(errno));
@@ -274,6 +279,47 @@ is_ir(const char *text, size_t length)
 
 static const char *const search[] = {
 	"models/families", ST_PREFIX "/share/stretto/families", NULL};
+
+enum st_status
+cli_check_apart(struct cli *cli, const char *output, const char *input)
+{
+	struct stat a, b;
+
+	if (stat(output, &a) || stat(input, &b) || a.st_dev != b.st_dev ||
+	    a.st_ino != b.st_ino)
+		return ST_OK;
+	return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+			"%s would overwrite %s, which is read", output, input);
+}
+
+enum st_status
+cli_check_output(struct cli *cli, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *folder = ".";
+	struct stat info;
+
+	if (strcmp(path, "-") == 0)
+		return ST_OK;
+	if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
+				"%s is a folder", path);
+	if (slash)
+		folder = slash == path ? "/"
+				       : st_arena_strndup(
+						 &cli->arena, path,
+						 (size_t)(slash - path));
+	if (!folder)
+		return st_error_memory(&cli->diag);
+	if (stat(folder, &info) || !S_ISDIR(info.st_mode))
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
+				"%s: there is no folder %s", path, folder);
+	if (access(folder, W_OK))
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
+				"%s: nothing can be written in %s", path,
+				folder);
+	return cli->input ? cli_check_apart(cli, path, cli->input) : ST_OK;
+}
 
 const char *const *
 cli_search(void)
@@ -395,6 +441,10 @@ cli_run_passes(struct cli *cli, struct cli_passes *p,
 	p->pipeline.after = after_pass;
 	p->pipeline.user = p;
 	p->pipeline.clock = cli_clock;
+	if (p->dump_dir && mkdir(p->dump_dir, 0777) && errno != EEXIST)
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
+				"--dump-dir %s: %s", p->dump_dir,
+				strerror(errno));
 	if (p->dump_after &&
 	    !st_pass_find(p->dump_after, strlen(p->dump_after)))
 		return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),

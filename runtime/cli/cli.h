@@ -79,6 +79,12 @@ const char *const *cli_search(void);
 enum st_status cli_read(struct cli *cli, const char *path, char **text,
 			size_t *length);
 
+/* May this become a file?  Fails before the work, not after it.  Neither may
+ * an output be the input. */
+enum st_status cli_check_output(struct cli *cli, const char *path);
+enum st_status cli_check_apart(struct cli *cli, const char *output,
+			       const char *input);
+
 /* To a file, or to stdout for NULL and "-". */
 enum st_status cli_write(struct cli *cli, const char *path, const char *text,
 			 size_t length);

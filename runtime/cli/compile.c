@@ -1,12 +1,17 @@
 /* stretto compile: model or IR to plan. */
 
+#include "passes/explain.h"
 #include "runtime/cli/cli.h"
 #include "runtime/json.h"
 
-static void
+static enum st_status
 print_json(struct cli *cli, const struct st_module *m,
-	   const struct st_pipeline *p, int64_t parameters)
+	   const struct cli_passes *passes, int64_t parameters)
 {
+	const struct st_pipeline *p = &passes->pipeline;
+	uint32_t step = st_module_find_entry(m, "step");
+	struct st_explanation x;
+	const char *why;
 	struct st_buffer out;
 	struct st_json_writer w;
 
@@ -41,10 +46,17 @@ print_json(struct cli *cli, const struct st_module *m,
 	st_json_end_array(&w);
 	st_json_key(&w, "peak_bytes");
 	st_json_integer(&w, m->arena_bytes);
+	st_json_key(&w, "predicted_step_us");
+	if (step != ST_NONE && m->form == ST_RANKED &&
+	    st_explain(m, &m->entries.at[step], &passes->costs, &x, &why) ==
+		    ST_OK)
+		st_json_number(&w, (double)x.step / 1e6);
+	else
+		st_json_null(&w);
 	st_json_end_object(&w);
 	st_json_newline(&w);
 	st_json_writer_finish(&w);
-	fwrite(out.text, 1, out.length, stdout);
+	return cli_write(cli, NULL, out.text, out.length);
 }
 
 static void
@@ -95,7 +107,7 @@ run(struct cli *cli, int argc, char **argv)
 	parameters = st_module_parameters(module);
 	ST_TRY(cli_run_passes(cli, &passes, model, module, &module));
 	if (cli->json)
-		print_json(cli, module, &passes.pipeline, parameters);
+		ST_TRY(print_json(cli, module, &passes, parameters));
 	else
 		print_summary(module, &passes.pipeline, parameters);
 	if (cli->json && !output)

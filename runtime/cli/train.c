@@ -36,7 +36,7 @@ struct train {
 	int64_t started; /* ns */
 };
 
-static void
+static enum st_status
 print_step_json(struct train *t, int64_t step, const struct st_step_result *r,
 		double ms, double rate)
 {
@@ -59,10 +59,10 @@ print_step_json(struct train *t, int64_t step, const struct st_step_result *r,
 	st_json_end_object(&w);
 	st_json_newline(&w);
 	st_json_writer_finish(&w);
-	fwrite(out.text, 1, out.length, stdout);
+	return cli_write(t->cli, NULL, out.text, out.length);
 }
 
-static void
+static enum st_status
 print_step(struct train *t, int64_t step, const struct st_step_result *r,
 	   double ms)
 {
@@ -73,10 +73,8 @@ print_step(struct train *t, int64_t step, const struct st_step_result *r,
 	double left = passed / (double)step * (double)(t->steps - step);
 	int due = step == 1 || step == t->steps || step % t->log_every == 0;
 
-	if (t->cli->json) {
-		print_step_json(t, step, r, ms, rate);
-		return;
-	}
+	if (t->cli->json)
+		return print_step_json(t, step, r, ms, rate);
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr,
 			"\rstep %lld/%lld  loss %.4f  %.0f tokens/s  %.0f s "
@@ -84,14 +82,14 @@ print_step(struct train *t, int64_t step, const struct st_step_result *r,
 			(long long)step, (long long)t->steps, r->loss, rate,
 			left);
 	if (!due)
-		return;
+		return ST_OK;
 	if (isatty(STDERR_FILENO))
 		fputs("\r\033[K", stderr);
 	printf("step %lld/%lld  loss %.4f  norm %.3f  lr %.2e  %.0f ms  %.0f "
 	       "tokens/s  %.0f s left\n",
 	       (long long)step, (long long)t->steps, r->loss, r->grad_norm,
 	       r->lr, ms, rate, left);
-	fflush(stdout);
+	return cli_write(t->cli, NULL, "", 0);
 }
 
 static enum st_status
@@ -103,22 +101,21 @@ run_steps(struct train *t, double *last_loss)
 		struct st_step_result r;
 
 		ST_TRY(st_trainer_step(&t->trainer, &r));
-		print_step(t, i, &r, (double)(cli_clock() - before) / 1e6);
+		ST_TRY(print_step(t, i, &r,
+				  (double)(cli_clock() - before) / 1e6));
 		*last_loss = r.loss;
 		if (!isfinite(r.loss))
 			return st_error(&t->cli->diag, ST_ECHECK, st_no_loc(),
 					"the loss is not finite at step %lld",
 					(long long)i);
-		if (interrupted) {
+		if (interrupted)
 			fprintf(stderr, "interrupted: ended after step %lld\n",
 				(long long)i);
-			break;
-		}
 	}
 	return ST_OK;
 }
 
-static void
+static enum st_status
 print_final(struct train *t, double loss, double val_loss, int64_t batches)
 {
 	struct st_buffer out;
@@ -129,7 +126,7 @@ print_final(struct train *t, double loss, double val_loss, int64_t batches)
 			printf("held-out loss %.4f nats a token (%lld "
 			       "batches)\n",
 			       val_loss, (long long)batches);
-		return;
+		return cli_write(t->cli, NULL, "", 0);
 	}
 	st_buffer_init(&out, &t->cli->arena);
 	st_json_writer_init(&w, st_json_put_buffer, &out);
@@ -146,7 +143,7 @@ print_final(struct train *t, double loss, double val_loss, int64_t batches)
 	st_json_end_object(&w);
 	st_json_newline(&w);
 	st_json_writer_finish(&w);
-	fwrite(out.text, 1, out.length, stdout);
+	return cli_write(t->cli, NULL, out.text, out.length);
 }
 
 /* What a model without context can reach, for bytes. */
@@ -155,7 +152,8 @@ print_entropy(struct train *t)
 {
 	struct st_entropy entropy;
 
-	if (t->cli->json || t->dataset.options.format != ST_DATASET_BYTES)
+	if (t->cli->json || t->dataset.options.format != ST_DATASET_BYTES ||
+	    t->dataset.tokens - t->dataset.train < 2)
 		return ST_OK;
 	ST_TRY(st_dataset_entropy(&t->dataset, &t->cli->diag, &entropy));
 	printf("held-out bytes under their own counts: unigram entropy %.4f, "
@@ -188,9 +186,13 @@ prepare(struct train *t)
 	ST_TRY(cli_load(t->cli, &t->module, &model));
 	if (model)
 		st_model_training(model, &t->training);
+	if (model && strcmp(t->training.device, "cuda") == 0)
+		return st_error(&t->cli->diag, ST_EDEVICE, st_no_loc(),
+				"target.device is cuda, and this program has "
+				"no such back end; --set target.device=cpu");
 	if (!t->data && model)
 		t->data = t->training.data;
-	if (t->steps <= 0)
+	if (t->steps < 0)
 		t->steps = t->training.steps > 0 ? t->training.steps : 100;
 	if (!t->data || !t->data[0])
 		return st_error(&t->cli->diag, ST_EUSAGE, st_no_loc(),
@@ -198,10 +200,16 @@ prepare(struct train *t)
 	if (t->module->arena_bytes == 0)
 		ST_TRY(cli_run_passes(t->cli, &passes, model, t->module,
 				      &t->module));
+	if (t->save)
+		ST_TRY(cli_check_output(t->cli, t->save));
 	options.holdout = t->holdout;
 	options.vocabulary = t->training.vocab_size;
 	options.seed = (uint64_t)t->module->options[ST_OPTION_seed].i;
 	ST_TRY(st_dataset_open(&t->dataset, &t->cli->diag, t->data, &options));
+	if (t->save)
+		ST_TRY(cli_check_apart(t->cli, t->save, t->data));
+	if (t->save && t->init)
+		ST_TRY(cli_check_apart(t->cli, t->save, t->init));
 	ST_TRY(st_session_open(&t->cli->arena, &t->cli->diag, t->module,
 			       &session, &t->session));
 	ST_TRY(st_trainer_begin(&t->trainer, &t->cli->arena, &t->cli->diag,
@@ -247,14 +255,20 @@ train(struct train *t)
 	action.sa_flags = (int)SA_RESETHAND; /* the second one ends at once */
 	sigaction(SIGINT, &action, NULL);
 	ST_TRY(run_steps(t, &loss));
-	if (!interrupted)
+	t->trainer.stop = &interrupted;
+	if (!interrupted) {
 		ST_TRY(st_trainer_evaluate(&t->trainer, t->eval_batches,
 					   &val_loss, &batches));
+		if (interrupted)
+			fprintf(stderr, "interrupted: ended after %lld "
+					"batches of the evaluation\n",
+				(long long)batches);
+	}
 	if (t->save)
 		ST_TRY(st_weights_save(t->session, &t->cli->arena,
 				       &t->cli->diag, t->module, t->save));
 	ST_TRY(print_entropy(t));
-	print_final(t, loss, val_loss, batches);
+	ST_TRY(print_final(t, loss, val_loss, batches));
 	if (t->profile)
 		print_profile(t);
 	return ST_OK;
@@ -266,7 +280,8 @@ run(struct train *t, int argc, char **argv)
 	const struct cli_option options[] = {
 		{"--data", 0, CLI_TEXT, &t->data, "FILE",
 		 "text (bytes) or .bin (token ids)"},
-		{"--steps", 0, CLI_INT, &t->steps, "N", "optimizer steps"},
+		{"--steps", 0, CLI_INT, &t->steps, "N",
+		 "optimizer steps (training.steps, else 100); 0: evaluate"},
 		{"--init", 0, CLI_TEXT, &t->init, "FILE",
 		 "begin from these safetensors"},
 		{"--save", 0, CLI_TEXT, &t->save, "FILE",
@@ -298,8 +313,10 @@ run(struct train *t, int argc, char **argv)
 	ST_TRY(cli_parse(t->cli, &usage, options, argc, argv, &done));
 	if (done)
 		return ST_OK;
-	if (t->log_every < 1)
-		t->log_every = 10;
+	if (t->log_every < 1 || t->eval_batches < 0 || t->steps < -1)
+		return st_error(&t->cli->diag, ST_EUSAGE, st_no_loc(),
+				"--steps and --eval-batches count from 0, "
+				"--log-every from 1");
 	return train(t);
 }
 
@@ -313,6 +330,8 @@ cli_train(int argc, char **argv)
 	memset(&t, 0, sizeof(t));
 	t.cli = &cli;
 	t.holdout = 0.05;
+	t.steps = -1; /* as the model says */
+	t.log_every = 10;
 	status = cli_begin(&cli);
 	if (status == ST_OK)
 		status = run(&t, argc, argv);

@@ -173,5 +173,69 @@ status=$?
 if [ $status -eq 130 ]; then ok; else bad "exit $status after ctrl-C"; fi
 says "interrupted: ended after step"
 
+# Nothing is computed for an output that cannot be, or that is an input.
+expect 3 "$stretto" train $net --data "$dir/text" --save "$dir/none/x"
+says "there is no folder"
+expect 3 "$stretto" train $net --data "$dir/text" --save "$dir"
+says "is a folder"
+expect 2 "$stretto" train $net --data "$dir/text" --save "$dir/text"
+says "would overwrite"
+expect 3 "$stretto" compile $net -o "$dir/none/x.ir"
+expect 2 "$stretto" compile "$dir/tiny-gpt.plan" -o "$dir/tiny-gpt.plan"
+says "would overwrite"
+expect 0 "$stretto" compile $net --dump-dir "$dir/fresh" -o "$dir/x.ir"
+for stage in "$dir"/fresh/*.ir; do
+	expect 0 "$stretto" check "$stage"
+done
+
+# No step, no evaluation: both are legal.
+expect 0 "$stretto" train $net --data "$dir/text" --steps 0 --eval-batches 1 \
+	--json
+if grep -q '"step"' "$dir/out"; then bad "a step of none"; else ok; fi
+expect 0 "$stretto" train $net --data "$dir/text" --steps 1 --holdout 0 --json
+if grep -q '"val_loss":null' "$dir/out"; then ok; else bad "no val_loss"; fi
+expect 2 "$stretto" train $net --data "$dir/text" --steps -3
+expect 2 "$stretto" train $net --data "$dir/text" --log-every 0
+if [ -c /dev/full ]; then
+	"$stretto" train $net --data "$dir/text" --steps 1 --json \
+		>/dev/full 2>"$dir/err"
+	if [ $? -eq 5 ]; then ok; else bad "a full disk goes unseen"; fi
+fi
+
+# A plan that was edited out of shape is refused, at a line.
+plan=$dir/tiny-gpt.plan
+sed 's/^option micro_batches = .*/option micro_batches = 2/' "$plan" \
+	>"$dir/micro.ir"
+expect 3 "$stretto" train "$dir/micro.ir" --data "$dir/text" --steps 1
+says "micro.ir:[0-9]*:[0-9]*: error: train: 2 micro-batches"
+sed 's/^arena .*/arena 1000000/' "$plan" >"$dir/arena.ir"
+expect 3 "$stretto" train "$dir/arena.ir" --data "$dir/text" --steps 1
+says "past the arena's end"
+sed 's/ret %loss[a-z.]* as loss/ret %step as loss/' "$plan" >"$dir/loss.ir"
+expect 3 "$stretto" train "$dir/loss.ir" --data "$dir/text" --steps 1
+
+# What is stated and not heeded is said; what this program lacks is refused.
+expect 0 "$stretto" check $net --set overlap.comm.channels=4
+says "overlap.comm.channels is not heeded yet"
+expect 1 "$stretto" check $net --set overlap.comm.channels=4 --strict
+expect 5 "$stretto" train $net --data "$dir/text" --set target.device=cuda
+expect 4 "$stretto" train $net --data "$dir/text" --set training.dtype=bf16
+says "training.dtype"
+
+# Predictions: step = compute + contention + exposed communication, and the
+# same plan for the same input.
+expect 0 "$stretto" explain $net --json
+if grep -q '"step_us".*"lower_bound_us".*"collectives":\[{"node"' "$dir/out"
+then ok; else bad "explain --json lacks keys"; fi
+expect 0 "$stretto" sim "$plan" --json
+if grep -q '"exposed_comm_us"' "$dir/out"; then ok; else bad "sim"; fi
+expect 3 "$stretto" sim "$plan" --entry leap
+expect 3 "$stretto" sim "$plan" --machine h900
+says "no machine"
+expect 4 "$stretto" compile $net --memory-limit 0.001
+says "the limit is 1000000 bytes"
+expect 0 "$stretto" compile $net --set overlap.policy=none --json
+if grep -q '"predicted_step_us":[0-9]' "$dir/out"; then ok; else bad "json"; fi
+
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]
