@@ -316,6 +316,19 @@ find_file(const struct family *f, const char *name)
 	return path;
 }
 
+/* ", models/families, ...": where it was looked for as well. */
+static const char *
+searched(const struct family *f)
+{
+	struct st_buffer out;
+
+	st_buffer_init(&out, f->model->arena);
+	st_buffer_puts(&out, "");
+	for (const char *const *at = f->model->search; at && *at; at++)
+		st_buffer_printf(&out, ", in %s", *at);
+	return out.text ? out.text : "";
+}
+
 static enum st_status
 section(const struct family *f, const char *name, enum st_yaml_kind kind,
 	const struct st_yaml **out)
@@ -387,9 +400,8 @@ read_file(struct family *f, const struct st_yaml *type)
 	if (!path)
 		return st_error(f->model->diag, ST_EINPUT, type->loc,
 				"no family '%s': there is no %s.yaml in "
-				"../families beside the net or in the "
-				"directories searched",
-				type->text, type->text);
+				"../families beside the net%s",
+				type->text, type->text, searched(f));
 	ST_TRY(st_yaml_read(f->model->arena, f->model->diag, path, type->loc,
 			    &tree));
 	f->tree = tree;

@@ -14,9 +14,35 @@
 
 #include "config.h"
 
+/* The current folder, the tree that the program was built in, and where it is
+ * installed. */
+static char built_in[4096];
+static const char *search[] = {
+	"models/families", ST_PREFIX "/share/stretto/families", NULL, NULL};
+
+static void
+find_tree(void)
+{
+	static const char families[] = "/../models/families";
+	ssize_t length = readlink("/proc/self/exe", built_in,
+				  sizeof(built_in) - sizeof(families));
+	char *slash;
+
+	if (length < 0)
+		return;
+	built_in[length] = '\0';
+	slash = strrchr(built_in, '/');
+	if (!slash)
+		return;
+	memcpy(slash, families, sizeof(families));
+	if (access(built_in, X_OK) == 0)
+		search[2] = built_in;
+}
+
 enum st_status
 cli_begin(struct cli *cli)
 {
+	find_tree();
 	memset(cli, 0, sizeof(*cli));
 	st_arena_init(&cli->arena, NULL);
 	st_diag_init(&cli->diag, &cli->arena);
@@ -276,9 +302,6 @@ is_ir(const char *text, size_t length)
 	return length >= sizeof(magic) - 1 &&
 	       memcmp(text, magic, sizeof(magic) - 1) == 0;
 }
-
-static const char *const search[] = {
-	"models/families", ST_PREFIX "/share/stretto/families", NULL};
 
 enum st_status
 cli_check_apart(struct cli *cli, const char *output, const char *input)
