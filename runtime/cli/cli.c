@@ -285,30 +285,26 @@ cli_check_apart(struct cli *cli, const char *output, const char *input)
 {
 	struct stat a, b;
 
-	if (stat(output, &a) || stat(input, &b) || a.st_dev != b.st_dev ||
-	    a.st_ino != b.st_ino)
+	/* By inode, because a file has many names.  Devices may be both. */
+	if (stat(output, &a) || stat(input, &b) || !S_ISREG(a.st_mode) ||
+	    a.st_dev != b.st_dev || a.st_ino != b.st_ino)
 		return ST_OK;
 	return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
 			"%s would overwrite %s, which is read", output, input);
 }
 
-enum st_status
-cli_check_output(struct cli *cli, const char *path)
+static enum st_status
+check_folder(struct cli *cli, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	const char *folder = ".";
 	struct stat info;
 
-	if (strcmp(path, "-") == 0)
-		return ST_OK;
-	if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
-				"%s is a folder", path);
-	if (slash)
-		folder = slash == path ? "/"
-				       : st_arena_strndup(
-						 &cli->arena, path,
-						 (size_t)(slash - path));
+	if (slash == path)
+		folder = "/";
+	else if (slash)
+		folder = st_arena_strndup(&cli->arena, path,
+					  (size_t)(slash - path));
 	if (!folder)
 		return st_error_memory(&cli->diag);
 	if (stat(folder, &info) || !S_ISDIR(info.st_mode))
@@ -318,7 +314,31 @@ cli_check_output(struct cli *cli, const char *path)
 		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
 				"%s: nothing can be written in %s", path,
 				folder);
-	return cli->input ? cli_check_apart(cli, path, cli->input) : ST_OK;
+	return ST_OK;
+}
+
+enum st_status
+cli_check_output(struct cli *cli, const char *path)
+{
+	struct stat info;
+	int exists = stat(path, &info) == 0;
+
+	if (strcmp(path, "-") == 0)
+		return ST_OK;
+	if (!path[0])
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
+				"the name of the output is empty");
+	if (exists && S_ISDIR(info.st_mode))
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
+				"%s is a folder", path);
+	if (!exists || S_ISREG(info.st_mode))
+		ST_TRY(check_folder(cli, path));
+	if (cli->input)
+		ST_TRY(cli_check_apart(cli, path, cli->input));
+	/* All that was read so far: families and machines as well. */
+	for (size_t i = 1; i < cli->diag.source_count; i++)
+		ST_TRY(cli_check_apart(cli, path, cli->diag.sources[i].name));
+	return ST_OK;
 }
 
 const char *const *

@@ -174,6 +174,22 @@ print_profile(const struct train *t)
 	}
 }
 
+/* Hours of training may not end in a message about a path. */
+static enum st_status
+check_save(struct train *t)
+{
+	if (!t->save)
+		return ST_OK;
+	if (strcmp(t->save, "-") == 0)
+		return st_error(&t->cli->diag, ST_EINPUT, st_no_loc(),
+				"--save -: weights go to a file, stdout has "
+				"the losses");
+	ST_TRY(cli_check_output(t->cli, t->save));
+	if (t->init)
+		ST_TRY(cli_check_apart(t->cli, t->save, t->init));
+	return cli_check_apart(t->cli, t->save, t->data);
+}
+
 static enum st_status
 prepare(struct train *t)
 {
@@ -197,19 +213,14 @@ prepare(struct train *t)
 	if (!t->data || !t->data[0])
 		return st_error(&t->cli->diag, ST_EUSAGE, st_no_loc(),
 				"no data: give --data FILE or training.data");
+	ST_TRY(check_save(t));
 	if (t->module->arena_bytes == 0)
 		ST_TRY(cli_run_passes(t->cli, &passes, model, t->module,
 				      &t->module));
-	if (t->save)
-		ST_TRY(cli_check_output(t->cli, t->save));
 	options.holdout = t->holdout;
 	options.vocabulary = t->training.vocab_size;
 	options.seed = (uint64_t)t->module->options[ST_OPTION_seed].i;
 	ST_TRY(st_dataset_open(&t->dataset, &t->cli->diag, t->data, &options));
-	if (t->save)
-		ST_TRY(cli_check_apart(t->cli, t->save, t->data));
-	if (t->save && t->init)
-		ST_TRY(cli_check_apart(t->cli, t->save, t->init));
 	ST_TRY(st_session_open(&t->cli->arena, &t->cli->diag, t->module,
 			       &session, &t->session));
 	ST_TRY(st_trainer_begin(&t->trainer, &t->cli->arena, &t->cli->diag,

@@ -180,6 +180,18 @@ expect 3 "$stretto" train $net --data "$dir/text" --save "$dir"
 says "is a folder"
 expect 2 "$stretto" train $net --data "$dir/text" --save "$dir/text"
 says "would overwrite"
+cp "$dir/a.safetensors" "$dir/w.safetensors"
+ln "$dir/w.safetensors" "$dir/link.safetensors"
+expect 3 "$stretto" train $net --data "$dir/text" --save -
+says "weights go to a file"
+expect 2 "$stretto" train $net --data "$dir/text" --save $net
+expect 2 "$stretto" train $net --data "$dir/text" \
+	--init "$dir/w.safetensors" --save "$dir/link.safetensors"
+says "would overwrite $dir/w.safetensors"
+expect 2 "$stretto" compile $net -o models/families/gpt2.yaml
+expect 2 "$stretto" opt "$dir/tiny-gpt.plan" -o "$dir/tiny-gpt.plan"
+expect 3 "$stretto" calibrate -o "$dir/none/x.yaml"
+expect 0 "$stretto" compile $net -o /dev/null
 expect 3 "$stretto" compile $net -o "$dir/none/x.ir"
 expect 2 "$stretto" compile "$dir/tiny-gpt.plan" -o "$dir/tiny-gpt.plan"
 says "would overwrite"
@@ -204,15 +216,31 @@ fi
 
 # A plan that was edited out of shape is refused, at a line.
 plan=$dir/tiny-gpt.plan
-sed 's/^option micro_batches = .*/option micro_batches = 2/' "$plan" \
-	>"$dir/micro.ir"
+for n in 0 -1 2 9223372036854775807; do
+	sed "s/^option micro_batches = .*/option micro_batches = $n/" \
+		"$plan" >"$dir/micro.ir"
+	expect 3 "$stretto" train "$dir/micro.ir" --data "$dir/text" --steps 1
+	says "micro.ir:[0-9]*:[0-9]*: error: train: $n micro-batches"
+done
+"$stretto" compile $net --set training.micro_batches=2 2>/dev/null |
+	sed 's/^option micro_batches = .*/option micro_batches = 1/' \
+		>"$dir/micro.ir"
 expect 3 "$stretto" train "$dir/micro.ir" --data "$dir/text" --steps 1
-says "micro.ir:[0-9]*:[0-9]*: error: train: 2 micro-batches"
+says "micro-batches, but the plan has an entry accumulate"
 sed 's/^arena .*/arena 1000000/' "$plan" >"$dir/arena.ir"
 expect 3 "$stretto" train "$dir/arena.ir" --data "$dir/text" --steps 1
 says "past the arena's end"
 sed 's/ret %loss[a-z.]* as loss/ret %step as loss/' "$plan" >"$dir/loss.ir"
 expect 3 "$stretto" train "$dir/loss.ir" --data "$dir/text" --steps 1
+sed 's/ret %lr as lr/ret %step.1 as lr/' "$plan" >"$dir/loss.ir"
+expect 3 "$stretto" train "$dir/loss.ir" --data "$dir/text" --steps 1
+says "loss.ir:[0-9]*:[0-9]*: error: output 'lr' is no scalar of f32 or f64"
+sed 's/^entry @eval(/entry @look(/' "$plan" >"$dir/blind.ir"
+expect 0 "$stretto" train "$dir/blind.ir" --data "$dir/text" --steps 1 --json
+if grep -q '"val_loss":null' "$dir/out"; then ok; else bad "a val_loss"; fi
+expect 0 "$stretto" train $net --data "$dir/text" --steps 1 --json \
+	--holdout 0.0001
+if grep -q '"val_loss":null' "$dir/out"; then ok; else bad "a val_loss"; fi
 
 # What is stated and not heeded is said; what this program lacks is refused.
 expect 0 "$stretto" check $net --set overlap.comm.channels=4
