@@ -32,11 +32,27 @@ cli_messages(struct cli *cli)
 		fputs(st_diag_render(&cli->diag, cli->shown), stderr);
 }
 
-void
-cli_end(struct cli *cli)
+/* What printf and its kin could not write shows here at the latest. */
+static enum st_status
+check_stdout(struct cli *cli)
 {
+	int failed = fflush(stdout) != 0;
+
+	if (!failed && !ferror(stdout))
+		return ST_OK;
+	return st_error(&cli->diag, ST_EDEVICE, st_no_loc(),
+			"stdout: could not write%s%s", failed ? ": " : "",
+			failed ? strerror(errno) : "");
+}
+
+int
+cli_end(struct cli *cli, enum st_status status)
+{
+	if (status == ST_OK)
+		status = check_stdout(cli);
 	cli_messages(cli);
 	st_arena_finish(&cli->arena);
+	return (int)status;
 }
 
 int64_t

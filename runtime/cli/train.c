@@ -115,6 +115,25 @@ run_steps(struct train *t, double *last_loss)
 	return ST_OK;
 }
 
+/* Half an evaluation is none: its mean is that of other batches. */
+static enum st_status
+evaluate(struct train *t, double *loss, int64_t *batches)
+{
+	*batches = 0;
+	if (interrupted)
+		return ST_OK;
+	t->trainer.stop = &interrupted;
+	ST_TRY(st_trainer_evaluate(&t->trainer, t->eval_batches, loss,
+				   batches));
+	if (!interrupted)
+		return ST_OK;
+	fprintf(stderr, "interrupted: the evaluation ended after %lld "
+			"batches\n",
+		(long long)*batches);
+	*batches = 0;
+	return ST_OK;
+}
+
 static enum st_status
 print_final(struct train *t, double loss, double val_loss, int64_t batches)
 {
@@ -132,7 +151,10 @@ print_final(struct train *t, double loss, double val_loss, int64_t batches)
 	st_json_writer_init(&w, st_json_put_buffer, &out);
 	st_json_begin_object(&w);
 	st_json_key(&w, "final");
-	st_json_number(&w, loss);
+	if (t->steps > 0)
+		st_json_number(&w, loss);
+	else
+		st_json_null(&w);
 	st_json_key(&w, "val_loss");
 	if (batches)
 		st_json_number(&w, val_loss);
@@ -256,7 +278,7 @@ train(struct train *t)
 {
 	struct sigaction action;
 	double loss = 0, val_loss = 0;
-	int64_t batches = 0;
+	int64_t batches;
 
 	ST_TRY(prepare(t));
 	cli_messages(t->cli);
@@ -267,14 +289,7 @@ train(struct train *t)
 	sigaction(SIGINT, &action, NULL);
 	ST_TRY(run_steps(t, &loss));
 	t->trainer.stop = &interrupted;
-	if (!interrupted) {
-		ST_TRY(st_trainer_evaluate(&t->trainer, t->eval_batches,
-					   &val_loss, &batches));
-		if (interrupted)
-			fprintf(stderr, "interrupted: ended after %lld "
-					"batches of the evaluation\n",
-				(long long)batches);
-	}
+	ST_TRY(evaluate(t, &val_loss, &batches));
 	if (t->save)
 		ST_TRY(st_weights_save(t->session, &t->cli->arena,
 				       &t->cli->diag, t->module, t->save));
@@ -337,6 +352,7 @@ cli_train(int argc, char **argv)
 	struct cli cli;
 	struct train t;
 	enum st_status status;
+	int code;
 
 	memset(&t, 0, sizeof(t));
 	t.cli = &cli;
@@ -349,6 +365,6 @@ cli_train(int argc, char **argv)
 	cli_messages(&cli);
 	st_session_close(t.session);
 	st_dataset_close(&t.dataset);
-	cli_end(&cli);
-	return status == ST_OK && interrupted ? INTERRUPTED : (int)status;
+	code = cli_end(&cli, status);
+	return code == ST_OK && interrupted ? INTERRUPTED : code;
 }

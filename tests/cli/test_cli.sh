@@ -173,6 +173,26 @@ status=$?
 if [ $status -eq 130 ]; then ok; else bad "exit $status after ctrl-C"; fi
 says "interrupted: ended after step"
 
+# So does it end an evaluation, which then has no loss.
+: >"$dir/long"
+while [ "$(wc -c <"$dir/long")" -lt 20000000 ]; do
+	cat "$dir/text" "$dir/text" "$dir/text" "$dir/text"
+done >>"$dir/long"
+"$stretto" train $net --data "$dir/long" --steps 1 --holdout 0.9 \
+	>"$dir/out" 2>"$dir/err" </dev/null &
+pid=$!
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	grep -q '^step 1/1 ' "$dir/out" && break
+	sleep 0.5
+done
+sleep 0.2
+kill -INT $pid
+wait $pid
+status=$?
+if [ $status -eq 130 ]; then ok; else bad "exit $status after ctrl-C"; fi
+says "interrupted: "
+if grep -q "held-out loss" "$dir/out"; then bad "half a loss"; else ok; fi
+
 # Nothing is computed for an output that cannot be, or that is an input.
 expect 3 "$stretto" train $net --data "$dir/text" --save "$dir/none/x"
 says "there is no folder"
@@ -204,14 +224,35 @@ done
 expect 0 "$stretto" train $net --data "$dir/text" --steps 0 --eval-batches 1 \
 	--json
 if grep -q '"step"' "$dir/out"; then bad "a step of none"; else ok; fi
+if grep -q '"final":null,"val_loss":[0-9]' "$dir/out"
+then ok; else bad "no evaluation"; fi
+expect 2 "$stretto" train $net --data "$dir/text" --eval-batches -1
 expect 0 "$stretto" train $net --data "$dir/text" --steps 1 --holdout 0 --json
 if grep -q '"val_loss":null' "$dir/out"; then ok; else bad "no val_loss"; fi
 expect 2 "$stretto" train $net --data "$dir/text" --steps -3
 expect 2 "$stretto" train $net --data "$dir/text" --log-every 0
+# full COMMAND...: what cannot be written is an error.
+full() {
+	"$stretto" "$@" >/dev/full 2>"$dir/err" </dev/null
+	got=$?
+	if [ $got -eq 5 ]; then ok; else bad "exit $got on a full disk: $*"; fi
+	says "could not write"
+}
+
 if [ -c /dev/full ]; then
-	"$stretto" train $net --data "$dir/text" --steps 1 --json \
-		>/dev/full 2>"$dir/err"
-	if [ $? -eq 5 ]; then ok; else bad "a full disk goes unseen"; fi
+	full train $net --data "$dir/text" --steps 1 --json
+	full train $net --data "$dir/text" --steps 0 --eval-batches 1
+	for command in check compile opt explain sim; do
+		full $command "$dir/tiny-gpt.plan"
+	done
+	full check --json $net
+	full check --groups $net
+	full check -p $net
+	full compile --json $net
+	full doctor
+	full check --help
+	full --help
+	full --version
 fi
 
 # A plan that was edited out of shape is refused, at a line.
