@@ -380,6 +380,20 @@ cli_machine(struct cli *cli, const char *name, const struct st_model *model,
 	return ST_OK;
 }
 
+/* Before the work that would be done otherwise than it was asked for. */
+static enum st_status
+check_strict(struct cli *cli)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < cli->diag.count; i++)
+		n += cli->diag.messages[i].severity == ST_WARNING;
+	if (n == 0 || !cli->strict)
+		return ST_OK;
+	return st_error(&cli->diag, ST_ECHECK, st_no_loc(),
+			"--strict: %zu warning%s", n, n == 1 ? "" : "s");
+}
+
 enum st_status
 cli_load(struct cli *cli, struct st_module **module, struct st_model **model)
 {
@@ -409,6 +423,7 @@ cli_load(struct cli *cli, struct st_module **module, struct st_model **model)
 	source.length = length;
 	ST_TRY(st_model_load(&cli->arena, &cli->diag, &cli->names, &source,
 			     model));
+	ST_TRY(check_strict(cli));
 	return st_model_lower(*model, module);
 }
 
@@ -487,5 +502,6 @@ cli_run_passes(struct cli *cli, struct cli_passes *p,
 				"--dump-after: no pass is named '%s'",
 				p->dump_after);
 	ST_TRY(st_pipeline_run(&p->pipeline, in, out));
+	ST_TRY(check_strict(cli));
 	return p->passes ? report_skipped(cli, &p->pipeline) : ST_OK;
 }

@@ -196,6 +196,26 @@ print_profile(const struct train *t)
 	}
 }
 
+static enum st_status
+open_session(struct train *t)
+{
+	struct st_session_options options = {.reference = t->reference,
+					     .link = t->link};
+	const struct st_module *m = t->module;
+	enum st_status status =
+		st_session_open(&t->cli->arena, &t->cli->diag, m, &options,
+				&t->session);
+	int half = 0;
+
+	for (size_t i = 0; i < m->states.count; i++)
+		half |= st_value_type(m, m->states.at[i].value)->dtype ==
+			ST_BF16;
+	if (status == ST_EINFEASIBLE && half)
+		st_note(&t->cli->diag, st_no_loc(),
+			"to train here, compile with --set training.dtype=f32");
+	return status;
+}
+
 /* Hours of training may not end in a message about a path. */
 static enum st_status
 check_save(struct train *t)
@@ -216,8 +236,6 @@ static enum st_status
 prepare(struct train *t)
 {
 	struct st_dataset_options options = st_dataset_defaults();
-	struct st_session_options session = {.reference = t->reference,
-					     .link = t->link};
 	struct cli_passes passes = {.passes = NULL};
 	struct st_model *model;
 
@@ -243,8 +261,7 @@ prepare(struct train *t)
 	options.vocabulary = t->training.vocab_size;
 	options.seed = (uint64_t)t->module->options[ST_OPTION_seed].i;
 	ST_TRY(st_dataset_open(&t->dataset, &t->cli->diag, t->data, &options));
-	ST_TRY(st_session_open(&t->cli->arena, &t->cli->diag, t->module,
-			       &session, &t->session));
+	ST_TRY(open_session(t));
 	ST_TRY(st_trainer_begin(&t->trainer, &t->cli->arena, &t->cli->diag,
 				t->session, t->module, &t->dataset));
 	return t->init ? st_weights_load(t->session, &t->cli->arena,

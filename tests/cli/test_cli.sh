@@ -287,9 +287,20 @@ if grep -q '"val_loss":null' "$dir/out"; then ok; else bad "a val_loss"; fi
 expect 0 "$stretto" check $net --set overlap.comm.channels=4
 says "overlap.comm.channels is not heeded yet"
 expect 1 "$stretto" check $net --set overlap.comm.channels=4 --strict
+for command in check compile explain train; do
+	expect 1 "$stretto" $command $net --set overlap.comm.channels=4 \
+		--set report.html=x --set training.data="$dir/text" --strict
+	says "2 warnings"
+done
+expect 0 "$stretto" check $net --strict
+for file in models/nets/*.yaml; do
+	expect 0 "$stretto" check "$file"
+	if [ -s "$dir/err" ]; then bad "$file: warns"; else ok; fi
+done
 expect 5 "$stretto" train $net --data "$dir/text" --set target.device=cuda
 expect 4 "$stretto" train $net --data "$dir/text" --set training.dtype=bf16
-says "training.dtype"
+says "error: .*training.dtype"
+says "note: .*--set training.dtype=f32"
 
 # Predictions: step = compute + contention + exposed communication, and the
 # same plan for the same input.
