@@ -415,6 +415,28 @@ check_inputs(void)
 	check(strcmp(stretto_version(), "") != 0, "version");
 }
 
+/* IR text of any stage: what is still to come is run. */
+static void
+check_stages(void)
+{
+	static const char *const paths[] = {"tests/golden/mlp.ir",
+					    "tests/golden/mlp.grad.ir",
+					    "tests/golden/mlp.partition.ir",
+					    "tests/golden/mlp.plan.ir"};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		stretto_session *session = NULL;
+		stretto_plan *plan = NULL;
+
+		check(stretto_load(paths[i], &plan) == 0 &&
+			      stretto_open(plan, NULL, &session) == 0 &&
+			      stretto_capture(session) == 0,
+		      paths[i]);
+		stretto_close(session);
+		stretto_free(plan);
+	}
+}
+
 /* What a plan cannot do here is said by the session, not lost in the plan. */
 static void
 check_refused(void)
@@ -472,6 +494,7 @@ check_all(void)
 	check_range(plan);
 	check_inputs();
 	check_refused();
+	check_stages();
 	check_threads();
 	stretto_free(plan);
 }

@@ -218,6 +218,19 @@ says "would overwrite"
 expect 0 "$stretto" compile $net --dump-dir "$dir/fresh" -o "$dir/x.ir"
 for stage in "$dir"/fresh/*.ir; do
 	expect 0 "$stretto" check "$stage"
+	expect 0 "$stretto" train "$stage" --data "$dir/text" --steps 1 \
+		--json --eval-batches 1
+	cut -d, -f1-3 "$dir/out" | head -n 1 >"$dir/stage"
+	head -n 1 "$dir/first" | cmp -s - "$dir/stage" ||
+		bad "$stage trains otherwise"
+	"$stretto" compile "$stage" --stop-after=grad 2>/dev/null |
+		sed -n 2p >"$dir/form"
+	case $stage in
+	*input.ir | *grad.ir) want="form logical" ;;
+	*) want="form ranked" ;;
+	esac
+	if [ "$(cat "$dir/form")" = "$want" ]
+	then ok; else bad "$stage goes on behind grad"; fi
 done
 
 # No step, no evaluation: both are legal.
