@@ -193,6 +193,25 @@ if [ $status -eq 130 ]; then ok; else bad "exit $status after ctrl-C"; fi
 says "interrupted: "
 if grep -q "held-out loss" "$dir/out"; then bad "half a loss"; else ok; fi
 
+# A file of another kind is called by its name.
+expect 3 "$stretto" train $net --data "$dir/text" --init "$dir/text"
+says "looks like text, not like safetensors"
+expect 3 "$stretto" train $net --data "$dir/text" --init "$dir/tiny-gpt.plan"
+says "looks like IR text, not like safetensors"
+expect 3 "$stretto" check "$dir/a.safetensors"
+says "looks like safetensors, not like YAML"
+cp "$dir/tiny-gpt.plan" "$dir/machine.yaml"
+expect 3 "$stretto" compile $net --machine "$dir/machine.yaml"
+says "looks like IR text, not like YAML"
+
+# Weights of another model: both shapes; what no param has.
+expect 3 "$stretto" train $net --data "$dir/text" --steps 0 \
+	--init "$dir/a.safetensors" --set model.n_embd=64
+says "tensor 'wte.weight' has shape \[256, 128\], the model's param has \[256, 64\]"
+expect 0 "$stretto" train $net --data "$dir/text" --steps 0 --eval-batches 1 \
+	--init "$dir/a.safetensors" --set model.n_layer=3
+says "warning: no param has tensor 'h.3[^ ]*', nor 11 others of 52"
+
 # Nothing is computed for an output that cannot be, or that is an input.
 expect 3 "$stretto" train $net --data "$dir/text" --save "$dir/none/x"
 says "there is no folder"
