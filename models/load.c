@@ -380,6 +380,27 @@ read_document(struct reader *r, struct st_yaml **root)
 	}
 }
 
+/* What someone gives instead of YAML; NULL for everything else. */
+static const char *
+other_kind(const char *text, size_t length)
+{
+	static const char ir[] = "stretto-ir ";
+
+	/* The length of a header, whose upper half is 0, and the header. */
+	if (length > 8 && memcmp(text + 4, "\0\0\0\0{", 5) == 0)
+		return "safetensors";
+	while (length && (*text == '#' || *text == '\n')) {
+		const char *end = memchr(text, '\n', length);
+		size_t line = end ? (size_t)(end - text) + 1 : length;
+
+		text += line;
+		length -= line;
+	}
+	return length >= sizeof(ir) - 1 && memcmp(text, ir, sizeof(ir) - 1) == 0
+		       ? "IR text"
+		       : NULL;
+}
+
 enum st_status
 st_yaml_parse(struct st_arena *arena, struct st_diag *diag, uint32_t source,
 	      size_t skip, struct st_yaml **root)
@@ -392,9 +413,13 @@ st_yaml_parse(struct st_arena *arena, struct st_diag *diag, uint32_t source,
 			   .length = file->length,
 			   .skip = skip};
 	struct st_loc start = {source, 1, 1, 0, 0};
+	const char *other = other_kind(file->text + skip, file->length - skip);
 	enum st_status status;
 
 	*root = NULL;
+	if (other)
+		return st_error(diag, ST_EINPUT, start,
+				"this looks like %s, not like YAML", other);
 	if (file->length - skip > ST_YAML_MAX_BYTES)
 		return st_error(diag, ST_EINPUT, start,
 				"the file is larger than 1 MiB");

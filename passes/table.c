@@ -82,8 +82,8 @@ run_one(struct st_pipeline *p, const struct st_pass *pass,
 }
 
 /* What a module has been through already: one with a step has its gradients,
- * a ranked one starts behind `partition`, an order that stands (perhaps by hand) is kept, and what is
- * placed is a plan. */
+ * a ranked one starts behind `partition`, an order that stands (perhaps by
+ * hand) is kept, and what is placed is a plan. */
 static int
 is_behind(const struct st_pass *pass, const struct st_module *m)
 {
@@ -104,10 +104,10 @@ run_default(struct st_pipeline *p, const struct st_module *in,
 	for (; pass->name; pass++) {
 		struct st_module *made;
 
-		if (is_behind(pass, in))
-			continue;
-		ST_TRY(run_one(p, pass, in, &made));
-		in = *out = made;
+		if (!is_behind(pass, in)) {
+			ST_TRY(run_one(p, pass, in, &made));
+			in = *out = made;
+		}
 		if (p->stop_after && strcmp(pass->name, p->stop_after) == 0)
 			break;
 	}

@@ -138,6 +138,10 @@ compile(stretto_plan *plan, const struct st_model_source *source)
 	if (!source->path)
 		return st_error(&plan->diag, ST_EUSAGE, st_no_loc(),
 				"the path is NULL");
+	for (size_t i = 0; i < source->set_count; i++)
+		if (!source->sets || !source->sets[i])
+			return st_error(&plan->diag, ST_EUSAGE, st_no_loc(),
+					"sets[%zu] is NULL", i);
 	ST_TRY(st_model_load(&plan->arena, &plan->diag, &plan->names, source,
 			     &model));
 	return st_model_lower(model, &plan->module);
@@ -163,8 +167,13 @@ stretto_compile(const char *path, const char *const *sets, size_t set_count,
 static enum st_status
 parse(stretto_plan *plan, const char *name, const char *text, size_t length)
 {
-	uint32_t source = st_diag_add_source(&plan->diag, name, text, length);
+	uint32_t source;
 
+	if (!text)
+		return length ? st_error(&plan->diag, ST_EUSAGE, st_no_loc(),
+					 "the text is NULL")
+			      : parse(plan, name, "", 0);
+	source = st_diag_add_source(&plan->diag, name, text, length);
 	if (source == 0)
 		return st_error_memory(&plan->diag);
 	ST_TRY(st_parse(&plan->arena, &plan->diag, &plan->names, source,
@@ -458,15 +467,15 @@ replay(stretto_session *s, const char *name, void *stream)
 	if (!s->captured)
 		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
 				"replay before capture");
-	if (strcmp(name, "prologue") == 0)
-		s->primed = 1;
-	else if (!s->primed && has_prologue(s) && strcmp(name, "eval") != 0)
+	if (!s->primed && has_prologue(s) && strcmp(name, "prologue") != 0 &&
+	    strcmp(name, "eval") != 0)
 		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
 				"replay of '%s' before 'prologue', which "
 				"brings the first batch",
 				name);
 	ST_TRY(feed(s, entry));
 	ST_TRY(st_session_run(s->session, entry));
+	s->primed |= strcmp(name, "prologue") == 0;
 	return collect(s, entry);
 }
 
@@ -488,12 +497,14 @@ check_captured(stretto_session *s)
 
 /* The index of a state of that size. */
 static enum st_status
-find_state(stretto_session *s, const char *name, size_t bytes, uint32_t *state)
+find_state(stretto_session *s, const char *name, const void *data,
+	   size_t bytes, uint32_t *state)
 {
 	ST_TRY(check_captured(s));
-	if (!name)
+	if (!name || !data)
 		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
-				"the name of the state is NULL");
+				"the %s of the state is NULL",
+				name ? "memory" : "name");
 	for (uint32_t i = 0; i < s->module->states.count; i++) {
 		uint32_t value = s->module->states.at[i].value;
 		const struct st_type *type = st_value_type(s->module, value);
@@ -517,7 +528,7 @@ int
 stretto_read(stretto_session *s, const char *name, void *data, size_t bytes)
 {
 	uint32_t state;
-	enum st_status status = find_state(s, name, bytes, &state);
+	enum st_status status = find_state(s, name, data, bytes, &state);
 
 	if (status == ST_OK)
 		status = st_session_read_state(s->session, state, data);
@@ -529,7 +540,7 @@ stretto_write(stretto_session *s, const char *name, const void *data,
 	      size_t bytes)
 {
 	uint32_t state;
-	enum st_status status = find_state(s, name, bytes, &state);
+	enum st_status status = find_state(s, name, data, bytes, &state);
 
 	if (status == ST_OK)
 		status = st_session_write_state(s->session, state, data);
@@ -541,32 +552,42 @@ typedef enum st_status weights_fn(struct st_session *session,
 				  const struct st_module *module,
 				  const char *path);
 
-/* What is allocated on the way goes with the call. */
-static enum st_status
+/* What is allocated on the way goes with the call: the header of a file, its
+ * name, messages. */
+static int
 weights(stretto_session *s, const char *path, weights_fn *run)
 {
 	enum st_status status = check_captured(s);
 	struct st_arena scratch;
+	struct st_diag diag;
+	int code;
 
+	if (status == ST_OK && !path)
+		status = st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				  "the path is NULL");
 	if (status != ST_OK)
-		return status;
-	if (!path)
-		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
-				"the path is NULL");
+		return finish(&s->diag, status);
 	st_arena_init(&scratch, NULL);
-	status = run(s->session, &scratch, &s->diag, s->module, path);
+	st_diag_init(&diag, &scratch);
+	if (st_diag_share_sources(&diag, &s->diag))
+		status = run(s->session, &scratch, &diag, s->module, path);
+	else
+		status = st_error_memory(&diag);
+	/* The session has a diag of its own, and so may have the reason. */
+	code = finish(diag.count ? &diag : &s->diag, status);
+	s->diag.count = 0;
 	st_arena_finish(&scratch);
-	return status;
+	return code;
 }
 
 int
 stretto_load_weights(stretto_session *s, const char *path)
 {
-	return finish(&s->diag, weights(s, path, st_weights_load));
+	return weights(s, path, st_weights_load);
 }
 
 int
 stretto_save_weights(stretto_session *s, const char *path)
 {
-	return finish(&s->diag, weights(s, path, st_weights_save));
+	return weights(s, path, st_weights_save);
 }

@@ -17,7 +17,7 @@ for folder in families nets machines; do
 done
 version=$(sed -n 's/^#define ST_VERSION "\(.*\)"/\1/p' build/config.h)
 cat >"$to/lib/pkgconfig/stretto.pc" <<END
-prefix=$prefix
+prefix=$(printf %s "$prefix" | sed 's/ /\\ /g')
 libdir=\${prefix}/lib
 includedir=\${prefix}/include
 

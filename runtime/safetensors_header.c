@@ -409,6 +409,18 @@ read_header(struct header *header, const char *text, size_t size)
 	return check_cover(header);
 }
 
+/* As the length of a header, eight bytes of text would be beyond all disks.
+ * Bytes from 0xf5 on are in no UTF-8. */
+static int
+is_text(const unsigned char *bytes)
+{
+	for (int i = 0; i < 8; i++)
+		if ((bytes[i] < ' ' && !strchr("\n\r\t", bytes[i])) ||
+		    bytes[i] == 0 || bytes[i] == 127 || bytes[i] >= 0xf5)
+			return 0;
+	return 1;
+}
+
 static enum st_status
 load_header(struct header *header)
 {
@@ -423,6 +435,11 @@ load_header(struct header *header)
 				"length of a header",
 				(unsigned long long)map->size);
 	ST_TRY(st_mapfile_read(map, header->diag, 0, length, 8));
+	if (is_text(length))
+		return st_error(header->diag, ST_EINPUT, map->loc,
+				"this looks like %s, not like safetensors",
+				memcmp(length, "stretto-", 8) == 0 ? "IR text"
+								   : "text");
 	for (int i = 7; i >= 0; i--)
 		size = size << 8 | length[i];
 	if (size > st_safetensors_largest_header)

@@ -33,8 +33,7 @@ struct st_session {
 	struct st_diag *diag;
 	const struct st_module *module; /* `view` */
 	struct st_module view; /* the plan, with messages going to `diag` */
-	enum st_status failed; /* of the run that ended the session */
-	const char *why;
+	struct st_message failure; /* of the run that ended the session */
 	struct st_teams teams;
 	int has_lanes; /* some collective has a start */
 	int no_collectives;
@@ -463,16 +462,24 @@ report(const struct st_session *s, const struct rank *rank)
 			st_value_name(s->module, node->first_result), why);
 }
 
+/* The ranks of a run that failed stand anywhere in it. */
+static enum st_status
+report_again(const struct st_session *s)
+{
+	return st_error(s->diag, s->failure.status, s->failure.loc,
+			"the session has failed and can only be closed; it "
+			"was: %s",
+			s->failure.text ? s->failure.text : "out of memory");
+}
+
 enum st_status
 st_session_run(struct st_session *s, uint32_t entry)
 {
 	const struct rank *culprit;
+	enum st_status status;
 
-	if (s->failed != ST_OK)
-		return st_error(s->diag, s->failed, st_no_loc(),
-				"the session has failed and can only be "
-				"closed: %s",
-				s->why);
+	if (s->failure.status != ST_OK)
+		return report_again(s);
 	pthread_mutex_lock(&s->lock);
 	s->entry = entry;
 	s->running = s->rank_count;
@@ -484,10 +491,11 @@ st_session_run(struct st_session *s, uint32_t entry)
 	culprit = find_culprit(s);
 	if (!culprit)
 		return ST_OK;
-	s->failed = report(s, culprit);
-	s->why = s->diag->count ? s->diag->messages[s->diag->count - 1].text
-				: "";
-	return s->failed;
+	status = report(s, culprit);
+	if (s->diag->count)
+		s->failure = s->diag->messages[s->diag->count - 1];
+	s->failure.status = status;
+	return status;
 }
 
 static char *
@@ -587,31 +595,38 @@ st_session_read_output(struct st_session *s, uint32_t entry, const char *name,
 	return ST_OK;
 }
 
+/* In a plan that was edited an output may be anything. */
+static enum st_status
+check_scalar(const struct st_session *s, uint32_t value, const char *name)
+{
+	const struct st_type *type = st_value_type(s->module, value);
+	uint32_t node = s->module->values.at[value].node;
+
+	if (type->factors == 0 &&
+	    (type->dtype == ST_F32 || type->dtype == ST_F64))
+		return ST_OK;
+	return st_error(s->diag, ST_EINPUT,
+			node == ST_NONE
+				? st_no_loc()
+				: st_module_loc_at(
+					  s->module,
+					  s->module->nodes.at[node].loc),
+			"output '%s' is no scalar of f32 or f64", name);
+}
+
 enum st_status
 st_session_read_scalar(struct st_session *s, uint32_t entry, const char *name,
 		       double *value)
 {
 	uint32_t output = find_output(s, entry, name);
-	const struct st_value *v;
 	float single;
 
+	if (output != ST_NONE)
+		ST_TRY(check_scalar(s, output, name));
 	if (output != ST_NONE &&
-	    st_value_type(s->module, output)->dtype == ST_F64 &&
-	    st_value_type(s->module, output)->factors == 0)
+	    st_value_type(s->module, output)->dtype == ST_F64)
 		return st_session_read_output(s, entry, name, value,
 					      sizeof(*value));
-	v = output == ST_NONE ? NULL : &s->module->values.at[output];
-	if (v && (s->module->types.at[v->type].dtype != ST_F32 ||
-		  s->module->types.at[v->type].factors > 0))
-		return st_error(s->diag, ST_EINPUT,
-				v->node == ST_NONE
-					? st_no_loc()
-					: st_module_loc_at(
-						  s->module,
-						  s->module->nodes.at[v->node]
-							  .loc),
-				"output '%s' is no scalar of f32 or f64",
-				name);
 	ST_TRY(st_session_read_output(s, entry, name, &single,
 				      sizeof(single)));
 	*value = (double)single;

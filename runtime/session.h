@@ -9,8 +9,10 @@
  * outputs and states are exchanged as whole tensors (row-major, without
  * padding); the session cuts them and puts them together.
  *
- * One thread at a time may call into a session.  After a failure only
- * st_session_close is allowed.
+ * One thread at a time may call into a session.  A run that failed
+ * ends the session: later ones do nothing but say why it ended, and it can
+ * only be closed.  All messages go to the diag it was opened with, never to
+ * that of the module, which several sessions may share.
  */
 
 #include "ir/graph.h"
@@ -49,7 +51,7 @@ enum st_status st_session_read_output(struct st_session *session,
 				      uint32_t entry, const char *name,
 				      void *data, size_t bytes);
 
-/* A scalar output as a double. */
+/* A scalar output, of f32 or f64, as a double. */
 enum st_status st_session_read_scalar(struct st_session *session,
 				      uint32_t entry, const char *name,
 				      double *value);

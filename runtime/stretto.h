@@ -94,19 +94,25 @@ int stretto_open(const stretto_plan *plan,
 
 /* Lends memory for an input (read at the beginning of each replay) or an
  * output (written at its end) of that name in any entry.  bytes is the size
- * of the whole tensor. */
+ * of the whole tensor.  Names that no entry has, other sizes and NULL are
+ * STRETTO_USAGE. */
 int stretto_bind(stretto_session *session, const char *name, void *data,
 		 size_t bytes);
 
-/* Prepares replays and runs `init`: params and optimizer state begin.  The
- * order is open, bind, capture, load_weights or write, replay of `prologue`,
- * then of `step` as often as wanted. */
+/* Prepares replays and runs `init`: params and optimizer state begin.
+ *
+ * The order: open, capture; then load_weights, save_weights, read and write
+ * in any order, which before are STRETTO_USAGE; then replay of `prologue`,
+ * without which `step` and `accumulate` are STRETTO_USAGE too.  bind comes
+ * before the replay that needs it.  Another capture begins anew. */
 int stretto_capture(stretto_session *session);
 
-/* A replay that fails ends the session: all later ones return its status and
- * reason, and it can only be closed. */
 /* Runs an entry: prologue, accumulate, step, eval.  Every input of it must be
- * bound.  stream must be NULL on the CPU.  Allocates nothing. */
+ * bound.  stream must be NULL on the CPU.  Allocates nothing.
+ *
+ * A run that fails in a rank (a token outside the vocabulary, a timeout) ends
+ * the session: later runs do nothing and return the first status and reason;
+ * close it. */
 int stretto_replay(stretto_session *session, const char *entry, void *stream);
 
 /* Whole states by name, such as a param; bytes is their size. */
@@ -115,7 +121,8 @@ int stretto_read(stretto_session *session, const char *state, void *data,
 int stretto_write(stretto_session *session, const char *state,
 		  const void *data, size_t bytes);
 
-/* Params from and to safetensors, under their Hugging Face names. */
+/* Params from and to safetensors, under their Hugging Face names.  Keeps no
+ * memory behind. */
 int stretto_load_weights(stretto_session *session, const char *path);
 int stretto_save_weights(stretto_session *session, const char *path);
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { MOST_MICRO_BATCHES = 1 << 20 }; /* as many as a net may have */
+
 static enum st_status
 check_entries(struct st_trainer *t)
 {
@@ -34,7 +36,7 @@ check_entries(struct st_trainer *t)
 	t->rows = type->f[0].size;
 	t->seq_len = type->f[1].size;
 	t->micro_batches = m->options[ST_OPTION_micro_batches].i;
-	if (t->micro_batches < 1 ||
+	if (t->micro_batches < 1 || t->micro_batches > MOST_MICRO_BATCHES ||
 	    (t->micro_batches > 1) != (t->accumulate != ST_NONE))
 		return st_error(t->diag, ST_EINPUT,
 				st_module_loc_at(m, step->loc),

@@ -44,6 +44,21 @@ shape_of(const struct st_type *type, int64_t shape[ST_MAX_FACTORS])
 	return (uint32_t)rank;
 }
 
+/* "[128, 256]". */
+static const char *
+shape_text(struct st_arena *arena, uint32_t rank, const int64_t *extent)
+{
+	struct st_buffer out;
+
+	st_buffer_init(&out, arena);
+	st_buffer_puts(&out, "[");
+	for (uint32_t i = 0; i < rank; i++)
+		st_buffer_printf(&out, "%s%lld", i ? ", " : "",
+				 (long long)extent[i]);
+	st_buffer_puts(&out, "]");
+	return out.text ? out.text : "";
+}
+
 static enum st_status
 check_shape(struct st_diag *diag, const struct st_tensor_entry *tensor,
 	    const struct st_type *type)
@@ -55,10 +70,12 @@ check_shape(struct st_diag *diag, const struct st_tensor_entry *tensor,
 	for (uint32_t i = 0; same && i < rank; i++)
 		same = shape[i] == tensor->extent[i];
 	if (!same)
-		return st_error(diag, ST_EINPUT, tensor->loc,
-				"tensor '%s' has another shape than the "
-				"model's param",
-				tensor->name);
+		return st_error(
+			diag, ST_EINPUT, tensor->loc,
+			"tensor '%s' has shape %s, the model's param has %s",
+			tensor->name,
+			shape_text(diag->arena, tensor->rank, tensor->extent),
+			shape_text(diag->arena, rank, shape));
 	if (from_file_dtype(tensor->dtype) < 0)
 		return st_error(diag, ST_EINPUT, tensor->loc,
 				"tensor '%s' is %s; want F64, F32 or BF16",
@@ -66,6 +83,13 @@ check_shape(struct st_diag *diag, const struct st_tensor_entry *tensor,
 				st_file_dtype_name(tensor->dtype));
 	return ST_OK;
 }
+
+/* A file that is being read, and which of its tensors some param has. */
+struct source {
+	struct st_safetensors file;
+	const char *path;
+	char *used;
+};
 
 static const struct st_tensor_entry *
 find(const struct st_safetensors *file, struct st_arena *arena,
@@ -146,8 +170,9 @@ load_into(struct st_session *session, struct st_diag *diag,
 static enum st_status
 load_param(struct st_session *session, struct st_arena *arena,
 	   struct st_diag *diag, const struct st_module *m,
-	   const struct st_safetensors *file, const char *path, uint32_t state)
+	   struct source *source, uint32_t state)
 {
+	const struct st_safetensors *file = &source->file;
 	uint32_t value = m->states.at[state].value, master;
 	const char *name = st_value_name(m, value);
 	const struct st_tensor_entry *tensor = find(file, arena, name);
@@ -155,7 +180,8 @@ load_param(struct st_session *session, struct st_arena *arena,
 	if (!tensor)
 		return st_error(diag, ST_EINPUT,
 				st_module_loc_at(m, m->states.at[state].loc),
-				"%s has no tensor '%s'", path, name);
+				"%s has no tensor '%s'", source->path, name);
+	source->used[tensor - file->tensors] = 1;
 	ST_TRY(check_shape(diag, tensor, st_value_type(m, value)));
 	ST_TRY(load_into(session, diag, file, tensor, m, state));
 	master = master_of(m, arena, name);
@@ -164,22 +190,58 @@ load_param(struct st_session *session, struct st_arena *arena,
 					     master);
 }
 
+/* Often buffers, or a head that is tied; or the weights of another model. */
+static void
+warn_unused(struct st_diag *diag, const struct source *source)
+{
+	const struct st_safetensors *file = &source->file;
+	const struct st_tensor_entry *first = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < file->count; i++) {
+		if (source->used[i])
+			continue;
+		if (!first)
+			first = &file->tensors[i];
+		n++;
+	}
+	if (n == 1)
+		st_warn(diag, first->loc, "no param has tensor '%s'",
+			first->name);
+	else if (n > 1)
+		st_warn(diag, first->loc,
+			"no param has tensor '%s', nor %zu others of %zu",
+			first->name, n - 1, file->count);
+}
+
+static enum st_status
+load_all(struct st_session *session, struct st_arena *arena,
+	 struct st_diag *diag, const struct st_module *m,
+	 struct source *source)
+{
+	source->used = st_arena_alloc(arena, source->file.count + 1);
+	if (!source->used)
+		return st_error_memory(diag);
+	for (uint32_t i = 0; i < m->states.count; i++)
+		if (m->states.at[i].role == ST_ROLE_param)
+			ST_TRY(load_param(session, arena, diag, m, source, i));
+	warn_unused(diag, source);
+	return ST_OK;
+}
+
 enum st_status
 st_weights_load(struct st_session *session, struct st_arena *arena,
 		struct st_diag *diag, const struct st_module *m,
 		const char *path)
 {
-	struct st_safetensors file;
+	struct source source;
 	enum st_status status;
 
-	memset(&file, 0, sizeof(file));
-	ST_TRY(st_safetensors_open(&file, diag, path));
-	status = ST_OK;
-	for (uint32_t i = 0; i < m->states.count && status == ST_OK; i++)
-		if (m->states.at[i].role == ST_ROLE_param)
-			status = load_param(session, arena, diag, m, &file,
-					    path, i);
-	st_safetensors_close(&file);
+	memset(&source, 0, sizeof(source));
+	source.path = path;
+	ST_TRY(st_safetensors_open(&source.file, diag, path));
+	status = load_all(session, arena, diag, m, &source);
+	st_safetensors_close(&source.file);
 	return status;
 }
 

@@ -7,7 +7,8 @@
 #include "runtime/session.h"
 
 /*
- * Every param must be there with its shape; the file may hold more.  Names
+ * Every param must be there with its shape; the file may hold more,
+ * which is a warning.  Names
  * may carry the prefix "transformer." of GPT-2 files.  Master copies are set
  * from the params; other optimizer state is left alone.  dtypes are converted
  * between f64, f32 and bf16.

@@ -55,6 +55,8 @@ run(struct cli *cli, int argc, char **argv)
 		return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
 				"1 to 64 ranks and 1 to 31 repeats");
 	options.repeats = (int)repeats;
+	if (output)
+		ST_TRY(cli_check_output(cli, output));
 	ST_TRY(st_calibrate(&cli->arena, &cli->diag, &options, &machine,
 			    &fit));
 	machine.name = name;
@@ -77,6 +79,5 @@ cli_calibrate(int argc, char **argv)
 
 	if (status == ST_OK)
 		status = run(&cli, argc, argv);
-	cli_end(&cli);
-	return (int)status;
+	return cli_end(&cli, status);
 }

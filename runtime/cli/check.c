@@ -78,9 +78,6 @@ check(struct cli *cli, int print, int groups)
 
 	ST_TRY(cli_load(cli, &module, &model));
 	ST_TRY(cli_run_passes(cli, &passes, model, module, &plan));
-	for (size_t i = 0; i < cli->diag.count && cli->strict; i++)
-		if (cli->diag.messages[i].severity == ST_WARNING)
-			return ST_ECHECK;
 	if (cli->json)
 		return ST_OK;
 	if (groups)
@@ -141,6 +138,5 @@ cli_check(int argc, char **argv)
 
 	if (status == ST_OK)
 		status = run(&cli, argc, argv);
-	cli_end(&cli);
-	return (int)status;
+	return cli_end(&cli, status);
 }

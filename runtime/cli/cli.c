@@ -58,11 +58,27 @@ cli_messages(struct cli *cli)
 		fputs(st_diag_render(&cli->diag, cli->shown), stderr);
 }
 
-void
-cli_end(struct cli *cli)
+/* What printf and its kin could not write shows here at the latest. */
+static enum st_status
+check_stdout(struct cli *cli)
 {
+	int failed = fflush(stdout) != 0;
+
+	if (!failed && !ferror(stdout))
+		return ST_OK;
+	return st_error(&cli->diag, ST_EDEVICE, st_no_loc(),
+			"stdout: could not write%s%s", failed ? ": " : "",
+			failed ? strerror(errno) : "");
+}
+
+int
+cli_end(struct cli *cli, enum st_status status)
+{
+	if (status == ST_OK)
+		status = check_stdout(cli);
 	cli_messages(cli);
 	st_arena_finish(&cli->arena);
+	return (int)status;
 }
 
 int64_t
@@ -308,30 +324,26 @@ cli_check_apart(struct cli *cli, const char *output, const char *input)
 {
 	struct stat a, b;
 
-	if (stat(output, &a) || stat(input, &b) || a.st_dev != b.st_dev ||
-	    a.st_ino != b.st_ino)
+	/* By inode, because a file has many names.  Devices may be both. */
+	if (stat(output, &a) || stat(input, &b) || !S_ISREG(a.st_mode) ||
+	    a.st_dev != b.st_dev || a.st_ino != b.st_ino)
 		return ST_OK;
 	return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
 			"%s would overwrite %s, which is read", output, input);
 }
 
-enum st_status
-cli_check_output(struct cli *cli, const char *path)
+static enum st_status
+check_folder(struct cli *cli, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	const char *folder = ".";
 	struct stat info;
 
-	if (strcmp(path, "-") == 0)
-		return ST_OK;
-	if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
-				"%s is a folder", path);
-	if (slash)
-		folder = slash == path ? "/"
-				       : st_arena_strndup(
-						 &cli->arena, path,
-						 (size_t)(slash - path));
+	if (slash == path)
+		folder = "/";
+	else if (slash)
+		folder = st_arena_strndup(&cli->arena, path,
+					  (size_t)(slash - path));
 	if (!folder)
 		return st_error_memory(&cli->diag);
 	if (stat(folder, &info) || !S_ISDIR(info.st_mode))
@@ -341,7 +353,31 @@ cli_check_output(struct cli *cli, const char *path)
 		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
 				"%s: nothing can be written in %s", path,
 				folder);
-	return cli->input ? cli_check_apart(cli, path, cli->input) : ST_OK;
+	return ST_OK;
+}
+
+enum st_status
+cli_check_output(struct cli *cli, const char *path)
+{
+	struct stat info;
+	int exists = stat(path, &info) == 0;
+
+	if (strcmp(path, "-") == 0)
+		return ST_OK;
+	if (!path[0])
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
+				"the name of the output is empty");
+	if (exists && S_ISDIR(info.st_mode))
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
+				"%s is a folder", path);
+	if (!exists || S_ISREG(info.st_mode))
+		ST_TRY(check_folder(cli, path));
+	if (cli->input)
+		ST_TRY(cli_check_apart(cli, path, cli->input));
+	/* All that was read so far: families and machines as well. */
+	for (size_t i = 1; i < cli->diag.source_count; i++)
+		ST_TRY(cli_check_apart(cli, path, cli->diag.sources[i].name));
+	return ST_OK;
 }
 
 const char *const *
@@ -365,6 +401,20 @@ cli_machine(struct cli *cli, const char *name, const struct st_model *model,
 				       machine);
 	*machine = st_machine_laptop;
 	return ST_OK;
+}
+
+/* Before the work that would be done otherwise than it was asked for. */
+static enum st_status
+check_strict(struct cli *cli)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < cli->diag.count; i++)
+		n += cli->diag.messages[i].severity == ST_WARNING;
+	if (n == 0 || !cli->strict)
+		return ST_OK;
+	return st_error(&cli->diag, ST_ECHECK, st_no_loc(),
+			"--strict: %zu warning%s", n, n == 1 ? "" : "s");
 }
 
 enum st_status
@@ -396,6 +446,7 @@ cli_load(struct cli *cli, struct st_module **module, struct st_model **model)
 	source.length = length;
 	ST_TRY(st_model_load(&cli->arena, &cli->diag, &cli->names, &source,
 			     model));
+	ST_TRY(check_strict(cli));
 	return st_model_lower(*model, module);
 }
 
@@ -474,5 +525,6 @@ cli_run_passes(struct cli *cli, struct cli_passes *p,
 				"--dump-after: no pass is named '%s'",
 				p->dump_after);
 	ST_TRY(st_pipeline_run(&p->pipeline, in, out));
+	ST_TRY(check_strict(cli));
 	return p->passes ? report_skipped(cli, &p->pipeline) : ST_OK;
 }

@@ -49,7 +49,10 @@ struct cli {
 };
 
 enum st_status cli_begin(struct cli *cli);
-void cli_end(struct cli *cli);
+
+/* Prints what is left to say, and returns the exit code: the status, or
+ * ST_EDEVICE where stdout did not take everything. */
+int cli_end(struct cli *cli, enum st_status status);
 
 /*
  * Reads argv[1..] by the tables, which may be NULL; one argument that is no

@@ -104,6 +104,8 @@ run(struct cli *cli, int argc, char **argv)
 	if (done)
 		return ST_OK;
 	ST_TRY(cli_load(cli, &module, &model));
+	if (output)
+		ST_TRY(cli_check_output(cli, output));
 	parameters = st_module_parameters(module);
 	ST_TRY(cli_run_passes(cli, &passes, model, module, &module));
 	if (cli->json)
@@ -125,6 +127,5 @@ cli_compile(int argc, char **argv)
 
 	if (status == ST_OK)
 		status = run(&cli, argc, argv);
-	cli_end(&cli);
-	return (int)status;
+	return cli_end(&cli, status);
 }

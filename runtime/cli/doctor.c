@@ -70,6 +70,5 @@ cli_doctor(int argc, char **argv)
 
 	if (status == ST_OK)
 		status = run(&cli, argc, argv);
-	cli_end(&cli);
-	return (int)status;
+	return cli_end(&cli, status);
 }

@@ -296,8 +296,7 @@ cli_explain(int argc, char **argv)
 
 	if (status == ST_OK)
 		status = run(&cli, argc, argv, &usage, 1);
-	cli_end(&cli);
-	return (int)status;
+	return cli_end(&cli, status);
 }
 
 int
@@ -313,6 +312,5 @@ cli_sim(int argc, char **argv)
 
 	if (status == ST_OK)
 		status = run(&cli, argc, argv, &usage, 0);
-	cli_end(&cli);
-	return (int)status;
+	return cli_end(&cli, status);
 }

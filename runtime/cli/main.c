@@ -48,6 +48,15 @@ unknown(const char *word)
 	return ST_EUSAGE;
 }
 
+static int
+finish(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return ST_OK;
+	fputs("stretto: error: stdout: could not write\n", stderr);
+	return ST_EDEVICE;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -57,11 +66,11 @@ main(int argc, char **argv)
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
 		print_help(stdout);
-		return ST_OK;
+		return finish();
 	}
 	if (strcmp(argv[1], "--version") == 0) {
 		puts("stretto " ST_VERSION);
-		return ST_OK;
+		return finish();
 	}
 	for (size_t i = 0; i < COUNT; i++)
 		if (strcmp(argv[1], commands[i].name) == 0)

@@ -30,6 +30,8 @@ run(struct cli *cli, int argc, char **argv)
 	if (!cli->input)
 		cli->input = "-";
 	ST_TRY(cli_load(cli, &module, &model));
+	if (output)
+		ST_TRY(cli_check_output(cli, output));
 	ST_TRY(cli_run_passes(cli, &passes, model, module, &module));
 	st_buffer_init(&out, &cli->arena);
 	st_print(module, &out);
@@ -44,6 +46,5 @@ cli_opt(int argc, char **argv)
 
 	if (status == ST_OK)
 		status = run(&cli, argc, argv);
-	cli_end(&cli);
-	return (int)status;
+	return cli_end(&cli, status);
 }

@@ -115,6 +115,25 @@ run_steps(struct train *t, double *last_loss)
 	return ST_OK;
 }
 
+/* Half an evaluation is none: its mean is that of other batches. */
+static enum st_status
+evaluate(struct train *t, double *loss, int64_t *batches)
+{
+	*batches = 0;
+	if (interrupted)
+		return ST_OK;
+	t->trainer.stop = &interrupted;
+	ST_TRY(st_trainer_evaluate(&t->trainer, t->eval_batches, loss,
+				   batches));
+	if (!interrupted)
+		return ST_OK;
+	fprintf(stderr, "interrupted: the evaluation ended after %lld "
+			"batches\n",
+		(long long)*batches);
+	*batches = 0;
+	return ST_OK;
+}
+
 static enum st_status
 print_final(struct train *t, double loss, double val_loss, int64_t batches)
 {
@@ -132,7 +151,10 @@ print_final(struct train *t, double loss, double val_loss, int64_t batches)
 	st_json_writer_init(&w, st_json_put_buffer, &out);
 	st_json_begin_object(&w);
 	st_json_key(&w, "final");
-	st_json_number(&w, loss);
+	if (t->steps > 0)
+		st_json_number(&w, loss);
+	else
+		st_json_null(&w);
 	st_json_key(&w, "val_loss");
 	if (batches)
 		st_json_number(&w, val_loss);
@@ -175,11 +197,45 @@ print_profile(const struct train *t)
 }
 
 static enum st_status
+open_session(struct train *t)
+{
+	struct st_session_options options = {.reference = t->reference,
+					     .link = t->link};
+	const struct st_module *m = t->module;
+	enum st_status status =
+		st_session_open(&t->cli->arena, &t->cli->diag, m, &options,
+				&t->session);
+	int half = 0;
+
+	for (size_t i = 0; i < m->states.count; i++)
+		half |= st_value_type(m, m->states.at[i].value)->dtype ==
+			ST_BF16;
+	if (status == ST_EINFEASIBLE && half)
+		st_note(&t->cli->diag, st_no_loc(),
+			"to train here, compile with --set training.dtype=f32");
+	return status;
+}
+
+/* Hours of training may not end in a message about a path. */
+static enum st_status
+check_save(struct train *t)
+{
+	if (!t->save)
+		return ST_OK;
+	if (strcmp(t->save, "-") == 0)
+		return st_error(&t->cli->diag, ST_EINPUT, st_no_loc(),
+				"--save -: weights go to a file, stdout has "
+				"the losses");
+	ST_TRY(cli_check_output(t->cli, t->save));
+	if (t->init)
+		ST_TRY(cli_check_apart(t->cli, t->save, t->init));
+	return cli_check_apart(t->cli, t->save, t->data);
+}
+
+static enum st_status
 prepare(struct train *t)
 {
 	struct st_dataset_options options = st_dataset_defaults();
-	struct st_session_options session = {.reference = t->reference,
-					     .link = t->link};
 	struct cli_passes passes = {.passes = NULL};
 	struct st_model *model;
 
@@ -197,21 +253,15 @@ prepare(struct train *t)
 	if (!t->data || !t->data[0])
 		return st_error(&t->cli->diag, ST_EUSAGE, st_no_loc(),
 				"no data: give --data FILE or training.data");
+	ST_TRY(check_save(t));
 	if (t->module->arena_bytes == 0)
 		ST_TRY(cli_run_passes(t->cli, &passes, model, t->module,
 				      &t->module));
-	if (t->save)
-		ST_TRY(cli_check_output(t->cli, t->save));
 	options.holdout = t->holdout;
 	options.vocabulary = t->training.vocab_size;
 	options.seed = (uint64_t)t->module->options[ST_OPTION_seed].i;
 	ST_TRY(st_dataset_open(&t->dataset, &t->cli->diag, t->data, &options));
-	if (t->save)
-		ST_TRY(cli_check_apart(t->cli, t->save, t->data));
-	if (t->save && t->init)
-		ST_TRY(cli_check_apart(t->cli, t->save, t->init));
-	ST_TRY(st_session_open(&t->cli->arena, &t->cli->diag, t->module,
-			       &session, &t->session));
+	ST_TRY(open_session(t));
 	ST_TRY(st_trainer_begin(&t->trainer, &t->cli->arena, &t->cli->diag,
 				t->session, t->module, &t->dataset));
 	return t->init ? st_weights_load(t->session, &t->cli->arena,
@@ -245,7 +295,7 @@ train(struct train *t)
 {
 	struct sigaction action;
 	double loss = 0, val_loss = 0;
-	int64_t batches = 0;
+	int64_t batches;
 
 	ST_TRY(prepare(t));
 	cli_messages(t->cli);
@@ -256,14 +306,7 @@ train(struct train *t)
 	sigaction(SIGINT, &action, NULL);
 	ST_TRY(run_steps(t, &loss));
 	t->trainer.stop = &interrupted;
-	if (!interrupted) {
-		ST_TRY(st_trainer_evaluate(&t->trainer, t->eval_batches,
-					   &val_loss, &batches));
-		if (interrupted)
-			fprintf(stderr, "interrupted: ended after %lld "
-					"batches of the evaluation\n",
-				(long long)batches);
-	}
+	ST_TRY(evaluate(t, &val_loss, &batches));
 	if (t->save)
 		ST_TRY(st_weights_save(t->session, &t->cli->arena,
 				       &t->cli->diag, t->module, t->save));
@@ -326,6 +369,7 @@ cli_train(int argc, char **argv)
 	struct cli cli;
 	struct train t;
 	enum st_status status;
+	int code;
 
 	memset(&t, 0, sizeof(t));
 	t.cli = &cli;
@@ -338,6 +382,6 @@ cli_train(int argc, char **argv)
 	cli_messages(&cli);
 	st_session_close(t.session);
 	st_dataset_close(&t.dataset);
-	cli_end(&cli);
-	return status == ST_OK && interrupted ? INTERRUPTED : (int)status;
+	code = cli_end(&cli, status);
+	return code == ST_OK && interrupted ? INTERRUPTED : code;
 }

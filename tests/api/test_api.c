@@ -7,6 +7,7 @@
 
 #include "runtime/stretto.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -129,12 +130,17 @@ check_states(stretto_session *session)
 		    STRETTO_USAGE, "has 128 bytes, 4 given");
 	check_error(stretto_read(session, "no.such", old, 4), STRETTO_USAGE,
 		    "no state 'no.such'");
+	check_error(stretto_read(session, NULL, old, 4), STRETTO_USAGE,
+		    "the name of the state is NULL");
+	check_error(stretto_write(session, "ln_f.weight", NULL, 128),
+		    STRETTO_USAGE, "the memory of the state is NULL");
 }
 
 static void
 check_weights(stretto_session *session)
 {
 	static float before[32], after[32];
+	size_t held;
 	char path[] = "/tmp/stretto-api-XXXXXX";
 	int file = mkstemp(path);
 
@@ -145,6 +151,12 @@ check_weights(stretto_session *session)
 	memset(after, 0, sizeof(after));
 	stretto_write(session, "ln_f.weight", after, sizeof(after));
 	check(stretto_load_weights(session, path) == 0, "load weights");
+	held = mallinfo2().uordblks;
+	for (int i = 0; i < 20; i++)
+		check(stretto_load_weights(session, path) == 0,
+		      "load weights again");
+	check(mallinfo2().uordblks <= held + 4096,
+	      "loading keeps memory behind");
 	stretto_read(session, "ln_f.weight", after, sizeof(after));
 	check(memcmp(before, after, sizeof(before)) == 0,
 	      "weights go round");
@@ -198,6 +210,8 @@ check_order(const stretto_plan *plan)
 		    "before 'prologue'");
 	check_error(stretto_replay(session, "prologue", NULL), STRETTO_USAGE,
 		    "'tokens' is not bound");
+	check_error(stretto_replay(session, "step", NULL), STRETTO_USAGE,
+		    "before 'prologue'");
 	check_error(stretto_replay(session, "leap", NULL), STRETTO_USAGE,
 		    "no entry 'leap'");
 	check_error(stretto_replay(session, NULL, NULL), STRETTO_USAGE,
@@ -267,6 +281,40 @@ check_two(const stretto_plan *plan)
 }
 
 static void *
+open_half(void *plan)
+{
+	static char texts[2][512];
+	static int count;
+	stretto_session *session = NULL;
+	int n = __atomic_fetch_add(&count, 1, __ATOMIC_SEQ_CST);
+
+	if (stretto_open((stretto_plan *)plan, NULL, &session) !=
+	    STRETTO_INFEASIBLE)
+		return NULL;
+	snprintf(texts[n], sizeof(texts[n]), "%s", stretto_last_error());
+	return texts[n];
+}
+
+/* Two threads that open one plan, which no backend runs: each is told, with
+ * the place in the model. */
+static void
+check_open_twice(stretto_plan *plan)
+{
+	pthread_t threads[2];
+	void *text;
+
+	for (int i = 0; i < 2; i++)
+		check(pthread_create(&threads[i], NULL, open_half, plan) == 0,
+		      "thread");
+	for (int i = 0; i < 2; i++) {
+		check(pthread_join(threads[i], &text) == 0, "join");
+		check(text && strstr((char *)text, "bf16") &&
+			      strstr((char *)text, ".yaml:"),
+		      text ? (char *)text : "no session of bf16");
+	}
+}
+
+static void *
 fail_elsewhere(void *arg)
 {
 	stretto_plan *plan = NULL;
@@ -324,6 +372,10 @@ check_range(const stretto_plan *plan)
 		    "can only be closed");
 	check(strstr(stretto_last_error(), "outside the vocabulary") != NULL,
 	      "the first reason stays");
+	check(strstr(stretto_last_error(), "gpt2.yaml:41:") != NULL,
+	      "and its place");
+	check_error(stretto_capture(session), STRETTO_BAD_INPUT,
+		    "can only be closed");
 	stretto_close(session);
 }
 
@@ -340,6 +392,11 @@ check_inputs(void)
 	check_error(stretto_compile(NULL, NULL, 0, &plan), STRETTO_USAGE,
 		    "is NULL");
 	check_error(stretto_load(NULL, &plan), STRETTO_USAGE, "is NULL");
+	check_error(stretto_compile("models/nets/tiny-gpt.yaml", NULL, 1,
+				    &plan),
+		    STRETTO_USAGE, "sets[0] is NULL");
+	check_error(stretto_load_text(NULL, 4, &plan), STRETTO_USAGE,
+		    "is NULL");
 	check_error(stretto_compile("models/nets/tiny-gpt.yaml", wrong, 1,
 				    &plan),
 		    STRETTO_BAD_INPUT, "did you mean");
@@ -358,6 +415,28 @@ check_inputs(void)
 	check(strcmp(stretto_version(), "") != 0, "version");
 }
 
+/* IR text of any stage: what is still to come is run. */
+static void
+check_stages(void)
+{
+	static const char *const paths[] = {"tests/golden/mlp.ir",
+					    "tests/golden/mlp.grad.ir",
+					    "tests/golden/mlp.partition.ir",
+					    "tests/golden/mlp.plan.ir"};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		stretto_session *session = NULL;
+		stretto_plan *plan = NULL;
+
+		check(stretto_load(paths[i], &plan) == 0 &&
+			      stretto_open(plan, NULL, &session) == 0 &&
+			      stretto_capture(session) == 0,
+		      paths[i]);
+		stretto_close(session);
+		stretto_free(plan);
+	}
+}
+
 /* What a plan cannot do here is said by the session, not lost in the plan. */
 static void
 check_refused(void)
@@ -372,6 +451,7 @@ check_refused(void)
 	      "compile bf16");
 	check_error(stretto_open(plan, NULL, &session), STRETTO_INFEASIBLE,
 		    "training.dtype");
+	check_open_twice(plan);
 	check_error(stretto_open(plan, &late, &session), STRETTO_USAGE,
 		    "timeout_ms");
 	check(session == NULL, "no session is handed out on failure");
@@ -414,6 +494,7 @@ check_all(void)
 	check_range(plan);
 	check_inputs();
 	check_refused();
+	check_stages();
 	check_threads();
 	stretto_free(plan);
 }

@@ -173,6 +173,45 @@ status=$?
 if [ $status -eq 130 ]; then ok; else bad "exit $status after ctrl-C"; fi
 says "interrupted: ended after step"
 
+# So does it end an evaluation, which then has no loss.
+: >"$dir/long"
+while [ "$(wc -c <"$dir/long")" -lt 20000000 ]; do
+	cat "$dir/text" "$dir/text" "$dir/text" "$dir/text"
+done >>"$dir/long"
+"$stretto" train $net --data "$dir/long" --steps 1 --holdout 0.9 \
+	>"$dir/out" 2>"$dir/err" </dev/null &
+pid=$!
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	grep -q '^step 1/1 ' "$dir/out" && break
+	sleep 0.5
+done
+sleep 0.2
+kill -INT $pid
+wait $pid
+status=$?
+if [ $status -eq 130 ]; then ok; else bad "exit $status after ctrl-C"; fi
+says "interrupted: "
+if grep -q "held-out loss" "$dir/out"; then bad "half a loss"; else ok; fi
+
+# A file of another kind is called by its name.
+expect 3 "$stretto" train $net --data "$dir/text" --init "$dir/text"
+says "looks like text, not like safetensors"
+expect 3 "$stretto" train $net --data "$dir/text" --init "$dir/tiny-gpt.plan"
+says "looks like IR text, not like safetensors"
+expect 3 "$stretto" check "$dir/a.safetensors"
+says "looks like safetensors, not like YAML"
+cp "$dir/tiny-gpt.plan" "$dir/machine.yaml"
+expect 3 "$stretto" compile $net --machine "$dir/machine.yaml"
+says "looks like IR text, not like YAML"
+
+# Weights of another model: both shapes; what no param has.
+expect 3 "$stretto" train $net --data "$dir/text" --steps 0 \
+	--init "$dir/a.safetensors" --set model.n_embd=64
+says "tensor 'wte.weight' has shape \[256, 128\], the model's param has \[256, 64\]"
+expect 0 "$stretto" train $net --data "$dir/text" --steps 0 --eval-batches 1 \
+	--init "$dir/a.safetensors" --set model.n_layer=3
+says "warning: no param has tensor 'h.3[^ ]*', nor 11 others of 52"
+
 # Nothing is computed for an output that cannot be, or that is an input.
 expect 3 "$stretto" train $net --data "$dir/text" --save "$dir/none/x"
 says "there is no folder"
@@ -180,47 +219,120 @@ expect 3 "$stretto" train $net --data "$dir/text" --save "$dir"
 says "is a folder"
 expect 2 "$stretto" train $net --data "$dir/text" --save "$dir/text"
 says "would overwrite"
+cp "$dir/a.safetensors" "$dir/w.safetensors"
+ln "$dir/w.safetensors" "$dir/link.safetensors"
+expect 3 "$stretto" train $net --data "$dir/text" --save -
+says "weights go to a file"
+expect 2 "$stretto" train $net --data "$dir/text" --save $net
+expect 2 "$stretto" train $net --data "$dir/text" \
+	--init "$dir/w.safetensors" --save "$dir/link.safetensors"
+says "would overwrite $dir/w.safetensors"
+expect 2 "$stretto" compile $net -o models/families/gpt2.yaml
+expect 2 "$stretto" opt "$dir/tiny-gpt.plan" -o "$dir/tiny-gpt.plan"
+expect 3 "$stretto" calibrate -o "$dir/none/x.yaml"
+expect 0 "$stretto" compile $net -o /dev/null
 expect 3 "$stretto" compile $net -o "$dir/none/x.ir"
 expect 2 "$stretto" compile "$dir/tiny-gpt.plan" -o "$dir/tiny-gpt.plan"
 says "would overwrite"
 expect 0 "$stretto" compile $net --dump-dir "$dir/fresh" -o "$dir/x.ir"
 for stage in "$dir"/fresh/*.ir; do
 	expect 0 "$stretto" check "$stage"
+	expect 0 "$stretto" train "$stage" --data "$dir/text" --steps 1 \
+		--json --eval-batches 1
+	cut -d, -f1-3 "$dir/out" | head -n 1 >"$dir/stage"
+	head -n 1 "$dir/first" | cmp -s - "$dir/stage" ||
+		bad "$stage trains otherwise"
+	"$stretto" compile "$stage" --stop-after=grad 2>/dev/null |
+		sed -n 2p >"$dir/form"
+	case $stage in
+	*input.ir | *grad.ir) want="form logical" ;;
+	*) want="form ranked" ;;
+	esac
+	if [ "$(cat "$dir/form")" = "$want" ]
+	then ok; else bad "$stage goes on behind grad"; fi
 done
 
 # No step, no evaluation: both are legal.
 expect 0 "$stretto" train $net --data "$dir/text" --steps 0 --eval-batches 1 \
 	--json
 if grep -q '"step"' "$dir/out"; then bad "a step of none"; else ok; fi
+if grep -q '"final":null,"val_loss":[0-9]' "$dir/out"
+then ok; else bad "no evaluation"; fi
+expect 2 "$stretto" train $net --data "$dir/text" --eval-batches -1
 expect 0 "$stretto" train $net --data "$dir/text" --steps 1 --holdout 0 --json
 if grep -q '"val_loss":null' "$dir/out"; then ok; else bad "no val_loss"; fi
 expect 2 "$stretto" train $net --data "$dir/text" --steps -3
 expect 2 "$stretto" train $net --data "$dir/text" --log-every 0
+# full COMMAND...: what cannot be written is an error.
+full() {
+	"$stretto" "$@" >/dev/full 2>"$dir/err" </dev/null
+	got=$?
+	if [ $got -eq 5 ]; then ok; else bad "exit $got on a full disk: $*"; fi
+	says "could not write"
+}
+
 if [ -c /dev/full ]; then
-	"$stretto" train $net --data "$dir/text" --steps 1 --json \
-		>/dev/full 2>"$dir/err"
-	if [ $? -eq 5 ]; then ok; else bad "a full disk goes unseen"; fi
+	full train $net --data "$dir/text" --steps 1 --json
+	full train $net --data "$dir/text" --steps 0 --eval-batches 1
+	for command in check compile opt explain sim; do
+		full $command "$dir/tiny-gpt.plan"
+	done
+	full check --json $net
+	full check --groups $net
+	full check -p $net
+	full compile --json $net
+	full doctor
+	full check --help
+	full --help
+	full --version
 fi
 
 # A plan that was edited out of shape is refused, at a line.
 plan=$dir/tiny-gpt.plan
-sed 's/^option micro_batches = .*/option micro_batches = 2/' "$plan" \
-	>"$dir/micro.ir"
+for n in 0 -1 2 9223372036854775807; do
+	sed "s/^option micro_batches = .*/option micro_batches = $n/" \
+		"$plan" >"$dir/micro.ir"
+	expect 3 "$stretto" train "$dir/micro.ir" --data "$dir/text" --steps 1
+	says "micro.ir:[0-9]*:[0-9]*: error: train: $n micro-batches"
+done
+"$stretto" compile $net --set training.micro_batches=2 2>/dev/null |
+	sed 's/^option micro_batches = .*/option micro_batches = 1/' \
+		>"$dir/micro.ir"
 expect 3 "$stretto" train "$dir/micro.ir" --data "$dir/text" --steps 1
-says "micro.ir:[0-9]*:[0-9]*: error: train: 2 micro-batches"
+says "micro-batches, but the plan has an entry accumulate"
 sed 's/^arena .*/arena 1000000/' "$plan" >"$dir/arena.ir"
 expect 3 "$stretto" train "$dir/arena.ir" --data "$dir/text" --steps 1
 says "past the arena's end"
 sed 's/ret %loss[a-z.]* as loss/ret %step as loss/' "$plan" >"$dir/loss.ir"
 expect 3 "$stretto" train "$dir/loss.ir" --data "$dir/text" --steps 1
+sed 's/ret %lr as lr/ret %step.1 as lr/' "$plan" >"$dir/loss.ir"
+expect 3 "$stretto" train "$dir/loss.ir" --data "$dir/text" --steps 1
+says "loss.ir:[0-9]*:[0-9]*: error: output 'lr' is no scalar of f32 or f64"
+sed 's/^entry @eval(/entry @look(/' "$plan" >"$dir/blind.ir"
+expect 0 "$stretto" train "$dir/blind.ir" --data "$dir/text" --steps 1 --json
+if grep -q '"val_loss":null' "$dir/out"; then ok; else bad "a val_loss"; fi
+expect 0 "$stretto" train $net --data "$dir/text" --steps 1 --json \
+	--holdout 0.0001
+if grep -q '"val_loss":null' "$dir/out"; then ok; else bad "a val_loss"; fi
 
 # What is stated and not heeded is said; what this program lacks is refused.
 expect 0 "$stretto" check $net --set overlap.comm.channels=4
 says "overlap.comm.channels is not heeded yet"
 expect 1 "$stretto" check $net --set overlap.comm.channels=4 --strict
+for command in check compile explain train; do
+	expect 1 "$stretto" $command $net --set overlap.comm.channels=4 \
+		--set report.html=x --set training.data="$dir/text" --strict
+	says "2 warnings"
+done
+expect 0 "$stretto" check $net --strict
+for file in models/nets/*.yaml; do
+	expect 0 "$stretto" check "$file"
+	if [ -s "$dir/err" ]; then bad "$file: warns"; else ok; fi
+done
 expect 5 "$stretto" train $net --data "$dir/text" --set target.device=cuda
 expect 4 "$stretto" train $net --data "$dir/text" --set training.dtype=bf16
-says "training.dtype"
+says "error: .*training.dtype"
+says "note: .*--set training.dtype=f32"
 
 # Predictions: step = compute + contention + exposed communication, and the
 # same plan for the same input.

@@ -28,6 +28,23 @@ sed 's,"runtime/stretto.h",<stretto.h>,' tests/api/test_api.c >"$dir/api.c"
 try "$cc" -I"$to/include" "$dir/api.c" -o "$dir/api" -L"$to/lib" -lstretto \
 	-Wl,-rpath,"$to/lib" -lm -pthread
 try sh -c "cd '$root' && '$dir/api'"
+# A prefix may have a space in it: in the command of ninja, in what it puts
+# there and in what pkg-config says of it.
+mkdir "$dir/a b"
+{
+	sed -n 's/^libs = .*/&/p' config.ninja
+	echo "prefix = $dir/a b"
+	sed -n '/^rule install/,/^$/p' build.ninja
+	echo "build install: install"
+} >"$dir/build.ninja"
+try sh -c "$(ninja -f "$dir/build.ninja" -t commands install)"
+try test -x "$dir/a b/bin/stretto"
+if command -v pkg-config >/dev/null; then
+	flags=$(PKG_CONFIG_PATH="$dir/a b/lib/pkgconfig" \
+		pkg-config --cflags --libs stretto)
+	try sh -c "'$cc' '$dir/api.c' -o '$dir/spaced' $flags -lm -pthread"
+fi
+
 # Only the public names leave the library.
 names=$(nm -D --defined-only "$to/lib/libstretto.so.0" |
 	grep -v ' stretto_' | grep -cv ' A ')

@@ -367,6 +367,30 @@ Test(dataset, bad_batches)
 	finish(&f);
 }
 
+/* Past its new end the map of a file that shrank is a signal, a read is an
+ * error. */
+Test(dataset, shrinks)
+{
+	static unsigned char text[1 << 16];
+	struct st_batch batch = {ST_SPLIT_HELD_OUT, 0, 1, 0, 1, SEQ};
+	int32_t tokens[SEQ], targets[SEQ];
+	struct st_entropy entropy;
+	struct fixture f;
+
+	begin(&f, ".txt", text, sizeof(text));
+	f.options.holdout = 0.5;
+	cr_assert_eq(open_set(&f), ST_OK);
+	cr_assert_eq(truncate(f.path, 10), 0);
+	cr_expect_eq(st_dataset_batch(&f.set, &f.diag, &batch, tokens, targets),
+		     ST_EINPUT);
+	expect_error(&f, 1 << 15,
+		     "file ends here, it was longer when it was opened");
+	cr_expect_eq(st_dataset_entropy(&f.set, &f.diag, &entropy), ST_EINPUT);
+	expect_error(&f, 1 << 15,
+		     "file ends here, it was longer when it was opened");
+	finish(&f);
+}
+
 Test(dataset, entropy)
 {
 	/* The held-out half: a b a b a b a b c.  Pairs: ab 4, ba 3, bc 1.
