@@ -14,7 +14,12 @@ st_build_init(struct st_builder *b, struct st_module *module)
 static struct st_attr *
 add_attr(struct st_builder *b, enum st_key key)
 {
-	struct st_attr *attr = &b->attrs[b->attr_count++];
+	struct st_attr *attr;
+
+	/* After a failure nothing uses them up. */
+	if (b->status != ST_OK || b->attr_count == ST_KEY_COUNT)
+		b->attr_count = 0;
+	attr = &b->attrs[b->attr_count++];
 
 	attr->key = (uint16_t)key;
 	return attr;
@@ -147,6 +152,14 @@ st_build(struct st_builder *b, enum st_op op, const char *names,
 
 	if (b->status != ST_OK)
 		return ST_NONE;
+	for (size_t i = 0; i < count; i++)
+		if (operands[i] == ST_NONE) {
+			b->status = st_error(
+				b->module->diag, ST_EINPUT,
+				st_module_loc_at(b->module, b->loc),
+				"%s: an operand is missing", st_ops[op].name);
+			return ST_NONE;
+		}
 	split_names(b, names, st_op_results(op), numbers);
 	return finish(b, op, numbers, operands, count);
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_ENTRIES = 256 };
+
 struct parser {
 	struct st_lexer lexer;
 	struct st_token token;
@@ -626,6 +628,9 @@ take_entry(struct parser *p)
 	next(p);
 	if (p->token.kind != ST_TOKEN_ENTRY)
 		return expected(p, "'@' and the entry's name");
+	if (p->module->entries.count == MOST_ENTRIES)
+		return st_error(p->diag, ST_EINPUT, p->token.loc,
+				"more than %d entries", MOST_ENTRIES);
 	for (size_t i = 0; i < p->module->entries.count; i++)
 		if (p->module->entries.at[i].name == intern(p))
 			return st_error(p->diag, ST_EINPUT, p->token.loc,

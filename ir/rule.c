@@ -332,11 +332,17 @@ check_dims(struct binder *b, const char *dims)
 	if (!arrow || strlen(dims) > 64)
 		return fail(b, "dims: want a mapping such as "
 			       "\"tbk,ok->tbo\"");
-	for (const char *at = dims; *at; at++) {
+	for (const char *at = dims, *item = dims; *at; at++) {
 		if (at == arrow) {
 			at++;
+			item = at + 1;
 			continue;
 		}
+		if (*at == ',')
+			item = at + 1;
+		else if (memchr(item, *at, (size_t)(at - item)))
+			return fail(b, "dims: a letter stands twice in one "
+				       "item");
 		if (*at == ',' && at < arrow)
 			operands++;
 		else if (!islower((unsigned char)*at))
@@ -518,6 +524,83 @@ check_axes(const struct binder *b, const struct spread *s)
 	return ST_OK;
 }
 
+/* Which operand of an op holds ids or counts, or -1; all others hold numbers
+ * to compute with. */
+static int
+integer_operand(enum st_op op)
+{
+	switch (op) {
+	case ST_OP_embedding:
+	case ST_OP_embedding_grad:
+	case ST_OP_step_count:
+	case ST_OP_learning_rate: return 0;
+	case ST_OP_xent_sum:
+	case ST_OP_xent_grad: return 1;
+	case ST_OP_adamw: return 6;
+	default: return -1;
+	}
+}
+
+static int
+is_float(enum st_dtype dtype)
+{
+	return dtype == ST_F64 || dtype == ST_F32 || dtype == ST_BF16;
+}
+
+/* Computation is in floats; f64 does not mix with the shorter ones. */
+static enum st_status
+check_dtypes(const struct binder *b)
+{
+	const struct st_node_view *node = b->node;
+	int doubles = 0, shorter = 0;
+
+	if (st_ops[node->op].class != ST_COMPUTE || node->op == ST_OP_cast)
+		return ST_OK;
+	for (size_t i = 0; i < node->operand_count; i++) {
+		enum st_dtype dtype =
+			st_value_type(b->module, node->operands[i])->dtype;
+		int integer = integer_operand(node->op) == (int)i;
+
+		if (integer ? dtype != ST_I32 : !is_float(dtype))
+			return st_error(b->module->diag, ST_EINPUT, node->loc,
+					"%s: operand %zu is %s, want %s",
+					st_ops[node->op].name, i + 1,
+					st_dtype_name(dtype),
+					integer ? "i32" : "floats");
+		doubles |= dtype == ST_F64;
+		shorter |= dtype == ST_F32 || dtype == ST_BF16;
+	}
+	if (doubles && shorter)
+		return fail(b, "operands are f64 and shorter floats: a cast "
+			       "must stand between");
+	return ST_OK;
+}
+
+/* A bias would fill the padding of what it is added to. */
+static enum st_status
+check_padding(const struct binder *b)
+{
+	const struct st_mapping *m = b->mapping;
+	const struct st_type *from;
+
+	if (b->node->op != ST_OP_add)
+		return ST_OK;
+	from = st_value_type(b->module, b->node->operands[0]);
+	for (int f = 0; f < from->factors; f++) {
+		int found = from->f[f].pad == 0;
+
+		for (int g = 0; g < ST_MAX_FACTORS; g++)
+			found |= g < st_value_type(b->module,
+						   b->node->operands[1])
+					     ->factors &&
+				 m->operand[1][g] == m->operand[0][f];
+		if (!found)
+			return fail(b, "operand 2 would fill the padding of "
+				       "operand 1");
+	}
+	return ST_OK;
+}
+
 /* Only collectives start, and what they make is theirs until the wait. */
 static enum st_status
 check_async(const struct binder *b)
@@ -548,6 +631,7 @@ st_infer(const struct st_module *module, const struct st_node_view *node,
 	struct spread s;
 
 	ST_TRY(check_async(&b));
+	ST_TRY(check_dtypes(&b));
 	if (st_shape_is_spread(node->op))
 		return st_shape_spread(module, node, &results[0]);
 	ST_TRY(st_mapping_make(module, node, &mapping));
@@ -557,6 +641,7 @@ st_infer(const struct st_module *module, const struct st_node_view *node,
 			ST_TRY(note_operand(&b, &s, i));
 		take_stated_cuts(&b, &s);
 		ST_TRY(check_axes(&b, &s));
+		ST_TRY(check_padding(&b));
 	}
 	for (int i = 0; i < mapping.results; i++) {
 		results[i] = mapping.result_type[i];

@@ -294,5 +294,8 @@ st_shape_spread(const struct st_module *module,
 			    "has no place in a logical module");
 	if (from->partial && to->partial && from->reduction != to->reduction)
 		return fail(module, node, "changes the kind of reduction");
+	if (node->op == ST_OP_only && to->reduction == ST_MAX)
+		return fail(module, node, "the zeros of the others are no "
+					  "part of a maximum");
 	return check_axes(module, node, from, to);
 }

@@ -240,6 +240,48 @@ check_output(struct verifier *v, const struct st_entry *entry,
 	}
 }
 
+/* What goes to the caller has one name, and is not overwritten before. */
+static void
+check_return(struct verifier *v, const struct st_entry *entry, uint32_t i)
+{
+	const struct st_module *m = v->module;
+	const struct st_output *output = &m->outputs.at[entry->first_output + i];
+	const struct st_value *value = &m->values.at[output->value];
+	uint32_t state;
+
+	if (output->state != ST_NONE)
+		return;
+	state = value->kind == ST_VALUE_STATE
+			? st_module_find_state(m, output->value)
+			: ST_NONE;
+	if (state != ST_NONE && v->writer[state])
+		fault(v, entry->loc, "ret",
+		      "a state that is written here is returned as it was");
+	for (uint32_t j = 0; j < i; j++) {
+		const struct st_output *other =
+			&m->outputs.at[entry->first_output + j];
+
+		if (other->state == ST_NONE && other->name == output->name)
+			fault(v, entry->loc, "ret",
+			      "two values are returned under one name");
+	}
+}
+
+/* Types of a text are checked as they are read; a pass makes them too. */
+static void
+check_faults(struct verifier *v)
+{
+	const struct st_module *m = v->module;
+
+	for (size_t i = 0; i < m->types.count; i++) {
+		const char *what = st_type_fault(&m->types.at[i], &m->mesh);
+
+		if (what)
+			fault(v, ST_NONE, print_types(m, &m->types.at[i]),
+			      what);
+	}
+}
+
 static void
 check_entry(struct verifier *v, const struct st_entry *entry)
 {
@@ -266,6 +308,8 @@ check_entry(struct verifier *v, const struct st_entry *entry)
 		check_taken(v, &m->nodes.at[entry->first_node + i]);
 	for (uint32_t i = 0; i < entry->outputs; i++)
 		check_output(v, entry, entry->first_output + i);
+	for (uint32_t i = 0; i < entry->outputs; i++)
+		check_return(v, entry, i);
 }
 
 /* States and inputs are complete from the start. */
@@ -302,6 +346,7 @@ st_verify(const struct st_module *module)
 	v.taken = st_arena_array(module->arena, module->values.count + 1, 1);
 	if (!v.last_reader || !v.writer || !v.becomes || !v.taken)
 		return st_error_memory(module->diag);
+	check_faults(&v);
 	check_sources(&v);
 	for (size_t i = 0; i < module->entries.count; i++)
 		check_entry(&v, &module->entries.at[i]);

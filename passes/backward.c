@@ -244,24 +244,40 @@ st_grad_type(struct st_grad *g, int i)
 static uint32_t
 take_gradient(struct st_grad_state *s, uint32_t value)
 {
-	uint32_t operands[ST_MAX_OPERANDS];
 	struct st_grad_list *item = s->gradient[value];
-	const char *name;
-	size_t n = 0;
+	const char *name = st_arena_printf(s->arena, "%s.d",
+					   st_value_name(s->in, value));
+	uint32_t *all;
+	size_t n = 0, i;
 
-	for (; item && n < ST_MAX_OPERANDS; item = item->before)
-		operands[n++] = item->gradient;
+	for (; item; item = item->before)
+		n++;
+	item = s->gradient[value];
 	s->gradient[value] = NULL;
 	if (n < 2)
-		return n ? operands[0] : ST_NONE;
-	for (size_t i = 0; i < n / 2; i++) {
-		uint32_t swap = operands[i];
-
-		operands[i] = operands[n - 1 - i];
-		operands[n - 1 - i] = swap;
+		return n ? item->gradient : ST_NONE;
+	all = st_arena_array(s->arena, n, sizeof(*all));
+	if (!all || !name) {
+		s->b->status = st_error_memory(s->in->diag);
+		return ST_NONE;
 	}
-	name = st_arena_printf(s->arena, "%s.d", st_value_name(s->in, value));
-	return st_build(s->b, ST_OP_sum, name ? name : "", operands, n);
+	for (i = n; item; item = item->before)
+		all[--i] = item->gradient;
+	/* As many as a sum takes, then the sums. */
+	while (n > 1) {
+		size_t made = 0, count;
+
+		for (i = 0; i < n; i += count) {
+			count = n - i < ST_MAX_OPERANDS ? n - i
+							: ST_MAX_OPERANDS;
+			all[made++] = count == 1 ? all[i]
+						 : st_build(s->b, ST_OP_sum,
+							    name, all + i,
+							    count);
+		}
+		n = made;
+	}
+	return all[0];
 }
 
 static void
@@ -280,6 +296,28 @@ finish_params(struct st_grad_state *s, const struct st_node *node,
 	}
 }
 
+/* Rules of ops with several results know the gradient of the first alone; the
+ * others (a mean, a log of sums) are for the backward pass to read. */
+static int
+only_first(struct st_grad_state *s, const struct st_node *node,
+	   const uint32_t *dout)
+{
+	for (uint32_t i = 1; i < node->results; i++)
+		if (dout[i] != ST_NONE) {
+			s->b->status = st_error(
+				s->in->diag, ST_EINPUT,
+				st_module_loc_at(s->in, node->loc),
+				"grad: %s has no gradient through its result "
+				"'%%%s'",
+				st_ops[node->op].name,
+				st_value_name(s->in, node->first_result + i));
+			return 0;
+		}
+	if (dout[0] != ST_NONE)
+		return 1;
+	return 0;
+}
+
 static void
 step_back(struct st_grad_state *s, uint32_t index, uint32_t loss)
 {
@@ -293,7 +331,7 @@ step_back(struct st_grad_state *s, uint32_t index, uint32_t loss)
 		dout[i] = take_gradient(s, node->first_result + i);
 		any |= dout[i] != ST_NONE;
 	}
-	if (any)
+	if (any && (node->results == 1 || only_first(s, node, dout)))
 		st_grad_rules[node->op](&g);
 	if (s->b->status == ST_OK)
 		finish_params(s, node, index);

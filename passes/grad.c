@@ -172,7 +172,8 @@ optimizer_type(const struct trainer *t, uint32_t param)
 {
 	struct st_type type = *st_value_type(t->in, param);
 
-	type.flat = (uint8_t)(t->stage >= 1 ? t->shard : 0);
+	if (t->stage >= 1 && !(st_type_axes(&type) & t->shard))
+		type.flat = (uint8_t)(type.flat | t->shard);
 	if (t->has_master_dtype)
 		type.dtype = (uint8_t)t->master_dtype;
 	return type;
@@ -183,8 +184,10 @@ accumulator_type(const struct trainer *t, uint32_t param)
 {
 	struct st_type type = *st_value_type(t->in, param);
 
-	type.flat = (uint8_t)(t->stage >= 2 ? t->shard : 0);
-	type.partial = (uint8_t)((t->replicate | t->shard) & ~type.flat);
+	if (t->stage >= 2 && !(st_type_axes(&type) & t->shard))
+		type.flat = (uint8_t)(type.flat | t->shard);
+	type.partial = (uint8_t)((t->replicate | t->shard) &
+				 ~st_type_axes(&type));
 	type.reduction = ST_SUM;
 	if (t->has_reduce_dtype)
 		type.dtype = (uint8_t)t->reduce_dtype;
@@ -370,6 +373,12 @@ add_inputs(struct trainer *t, uint32_t *inputs)
 		inputs[i] = st_module_add_input(t->out,
 						t->in->values.at[input].name,
 						st_value_type(t->in, input));
+		if (inputs[i] == ST_NONE && t->b.status == ST_OK)
+			t->b.status = st_error(
+				t->in->diag, ST_EINPUT,
+				st_module_loc_at(t->in, t->eval->loc),
+				"grad: the name '%%%s' is taken",
+				st_value_name(t->in, input));
 	}
 }
 
@@ -555,7 +564,11 @@ clip(struct trainer *t, uint32_t *norm)
 						name ? name : "",
 						ST_IN(p->complete));
 	}
-	if (n == 0 || t->b.status != ST_OK)
+	if (n == 0 && t->b.status == ST_OK)
+		t->b.status = st_error(t->in->diag, ST_EINPUT,
+				       st_module_loc_at(t->in, t->eval->loc),
+				       "grad: no param reaches the loss");
+	if (t->b.status != ST_OK)
 		return ST_NONE;
 	total = sum_all(t, squares, n);
 	st_build_float(&t->b, ST_KEY_max_norm, t->grad_clip);

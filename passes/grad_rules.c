@@ -266,8 +266,8 @@ st_grad_of_embedding(struct st_grad *g)
 /*
  * The loss reaches the logits through maximum, sum and picked logit; their
  * gradients together are softmax minus one-hot, one op.  So the rule of
- * xent_loss goes straight to the logits, and xent_max and xent_sum pass
- * nothing on.
+ * xent_loss goes straight to the logits; who else reads the maximum or the sum
+ * is refused.
  */
 void
 st_grad_of_xent_loss(struct st_grad *g)
@@ -282,6 +282,17 @@ st_grad_of_xent_loss(struct st_grad *g)
 		return;
 	}
 	stats = &g->in->nodes.at[sum];
+	if (st_node_operand(g->in, g->node, 0) !=
+		    st_node_operand(g->in, stats, 2) ||
+	    st_node_operand(g->in, g->node, 1) != stats->first_result ||
+	    st_node_operand(g->in, g->node, 2) != stats->first_result + 1) {
+		g->b->status = st_error(
+			g->in->diag, ST_EINPUT,
+			st_module_loc_at(g->in, g->node->loc),
+			"grad: xent_loss wants the maximum, the sum and the "
+			"picked logit of one xent_sum, in this order");
+		return;
+	}
 	m = st_grad_operand(g, 0);
 	s = st_grad_operand(g, 1);
 	g->node = stats;
@@ -296,17 +307,6 @@ st_grad_of_xent_loss(struct st_grad *g)
 	g->node = head;
 }
 
-void
-st_grad_of_xent_sum(struct st_grad *g)
-{
-	(void)g;
-}
-
-void
-st_grad_of_xent_max(struct st_grad *g)
-{
-	(void)g;
-}
 
 void
 st_grad_of_copy(struct st_grad *g)
@@ -370,6 +370,8 @@ st_grad_of_reshard(struct st_grad *g)
 		refuse(g);                       \
 	}
 
+NO_GRADIENT(xent_max)
+NO_GRADIENT(xent_sum)
 NO_GRADIENT(reduce_sum)
 NO_GRADIENT(activation_grad)
 NO_GRADIENT(swiglu_grad)

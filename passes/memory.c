@@ -24,6 +24,8 @@
 
 #include <string.h>
 
+#define LARGEST ((int64_t)1 << 52)
+
 struct hole {
 	int64_t at, size;
 };
@@ -287,6 +289,12 @@ start(struct planner *p, const struct st_module *in)
 	for (uint32_t i = 0; i < in->states.count; i++) {
 		p->at[i] = p->base;
 		p->base += st_live_bytes(&p->live, i);
+		if (p->base > LARGEST)
+			return st_error(in->diag, ST_EINFEASIBLE,
+					st_module_loc_at(in,
+							 in->states.at[i].loc),
+					"memory: the states of a rank are "
+					"larger than 2^52 bytes");
 	}
 	p->top = p->base;
 	return ST_OK;
