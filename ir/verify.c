@@ -173,6 +173,43 @@ check_taken(struct verifier *v, const struct st_node *node)
 	}
 }
 
+/* Output `index` takes the place of a state: of one, alone, and behind all who
+ * read it. */
+static void
+check_place(struct verifier *v, uint32_t index, uint32_t target,
+	    uint32_t writer, uint32_t loc)
+{
+	const struct st_module *m = v->module;
+	const struct st_output *output = &m->outputs.at[index];
+
+	if (v->writer[output->state]) {
+		v->faults++;
+		st_error(m->diag, ST_EINPUT, st_module_loc_at(m, loc),
+			 "ret: '%%%s' is written twice",
+			 st_value_name(m, target));
+	}
+	v->writer[output->state] = index + 1;
+	if (v->becomes[output->value]) {
+		v->faults++;
+		st_error(m->diag, ST_EINPUT, st_module_loc_at(m, loc),
+			 "ret: '%%%s' cannot take the place of two states",
+			 st_value_name(m, output->value));
+	}
+	v->becomes[output->value] = output->state + 1;
+	if (v->last_reader[target] != ST_NONE &&
+	    v->last_reader[target] > writer) {
+		const struct st_node *reader =
+			&m->nodes.at[v->last_reader[target]];
+
+		v->faults++;
+		st_error(m->diag, ST_EINPUT,
+			 st_module_loc_at(m, reader->loc),
+			 "%s reads '%%%s' after '%%%s' has taken its place",
+			 st_ops[reader->op].name, st_value_name(m, target),
+			 st_value_name(m, output->value));
+	}
+}
+
 static void
 check_output(struct verifier *v, const struct st_entry *entry,
 	     uint32_t index)
@@ -212,32 +249,7 @@ check_output(struct verifier *v, const struct st_entry *entry,
 			 print_types(m, &have), st_value_name(m, target),
 			 print_types(m, &want));
 	}
-	if (v->writer[output->state]) {
-		v->faults++;
-		st_error(m->diag, ST_EINPUT, st_module_loc_at(m, loc),
-			 "ret: '%%%s' is written twice",
-			 st_value_name(m, target));
-	}
-	v->writer[output->state] = index + 1;
-	if (v->becomes[output->value]) {
-		v->faults++;
-		st_error(m->diag, ST_EINPUT, st_module_loc_at(m, loc),
-			 "ret: '%%%s' cannot take the place of two states",
-			 st_value_name(m, output->value));
-	}
-	v->becomes[output->value] = output->state + 1;
-	if (v->last_reader[target] != ST_NONE &&
-	    v->last_reader[target] > writer) {
-		const struct st_node *reader =
-			&m->nodes.at[v->last_reader[target]];
-
-		v->faults++;
-		st_error(m->diag, ST_EINPUT,
-			 st_module_loc_at(m, reader->loc),
-			 "%s reads '%%%s' after '%%%s' has taken its place",
-			 st_ops[reader->op].name, st_value_name(m, target),
-			 st_value_name(m, output->value));
-	}
+	check_place(v, index, target, writer, loc);
 }
 
 /* What goes to the caller has one name, and is not overwritten before. */
@@ -245,7 +257,8 @@ static void
 check_return(struct verifier *v, const struct st_entry *entry, uint32_t i)
 {
 	const struct st_module *m = v->module;
-	const struct st_output *output = &m->outputs.at[entry->first_output + i];
+	const struct st_output *output =
+		&m->outputs.at[entry->first_output + i];
 	const struct st_value *value = &m->values.at[output->value];
 	uint32_t state;
 

@@ -353,7 +353,8 @@ warn_unheeded(struct st_model *model)
 	};
 
 	for (size_t r = 0; r < sizeof(ranges) / sizeof(ranges[0]); r++)
-		for (int i = ranges[r][0]; i <= (int)ranges[r][1]; i++)
+		for (enum st_setting i = ranges[r][0]; i <= ranges[r][1];
+		     i++)
 			if (model->settings[i].from)
 				st_warn(model->diag,
 					model->settings[i].from->loc,

@@ -25,7 +25,7 @@ enum st_choice {
 	ST_CHOICE_GIVEN, /* computations in the order given */
 	ST_CHOICE_FILL,  /* program order, but another rather than a stall */
 	ST_CHOICE_RANK,  /* the longest way to the end first, never a stall */
-	ST_CHOICE_PHASE, /* of those with a long way, who feeds a lane soonest */
+	ST_CHOICE_PHASE, /* of long ways the one that feeds a lane soonest */
 };
 
 struct st_arrange_rules {

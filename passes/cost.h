@@ -12,8 +12,9 @@
  *   attention    start + FLOP / rate by size of a head; the causal half
  *   other        start + bytes / memory rate, or by the op's own rate
  *   collective   a + bytes / rate + c * sqrt(bytes) inside the innermost
- *                tier, or its line for small ones where that is less; across tiers a ring: one hop a step, and the rate of
- *                the slowest link over the members that share it
+ *                tier, or its line for small ones where that is less; across
+ *                tiers a ring: one hop a step, and the rate of the slowest
+ *                link over the members that share it
  */
 
 #include "ir/graph.h"

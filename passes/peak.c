@@ -106,12 +106,10 @@ free_behind(struct st_peak *p, const struct st_node *node, uint32_t i)
 		bytes += release(p, st_node_operand(m, node, j), i);
 	for (uint32_t r = 0; r < node->results; r++)
 		bytes += release(p, node->first_result + r, i);
-	if (node->op == ST_OP_wait)
-		bytes += release(p,
-				 st_node_operand(
-					 m, &m->nodes.at[st_wait_start(m, node)],
-					 0),
-				 i);
+	if (node->op == ST_OP_wait) {
+		node = &m->nodes.at[st_wait_start(m, node)];
+		bytes += release(p, st_node_operand(m, node, 0), i);
+	}
 	return bytes;
 }
 

@@ -303,7 +303,9 @@ fit(struct scheduler *s, int64_t limit, struct st_pass_context *cx,
 	cx->changes = 0;
 	cx->skipped = off ? "overlap is off"
 			  : "only the program's own order fits into the limit";
-	return limit == 0 || bytes <= limit ? ST_OK : fail_limit(s->in, limit, bytes);
+	return limit == 0 || bytes <= limit
+		       ? ST_OK
+		       : fail_limit(s->in, limit, bytes);
 }
 
 enum st_status

@@ -28,9 +28,11 @@ struct calibrator {
 
 /* Widths that a small model has; two families, so that every op is in. */
 static const char *const nets[] = {
-	"stretto: 1\nmodel: {model_type: gpt2, vocab_size: 256, n_positions: 128, "
+	"stretto: 1\n"
+	"model: {model_type: gpt2, vocab_size: 256, n_positions: 128, "
 	"n_embd: %d, n_layer: 2, n_head: 4}\n",
-	"stretto: 1\nmodel: {model_type: llama, vocab_size: 256, hidden_size: %d, "
+	"stretto: 1\n"
+	"model: {model_type: llama, vocab_size: 256, hidden_size: %d, "
 	"intermediate_size: 512, num_hidden_layers: 2, "
 	"num_attention_heads: 4, num_key_value_heads: 2, "
 	"max_position_embeddings: 128, rope_theta: 10000.0, "

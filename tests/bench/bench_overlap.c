@@ -80,7 +80,7 @@ compile(struct world *w, const char *const *sets,
 					 .sets = sets,
 					 .search = search};
 	struct st_pipeline pipeline = {.machine = machine};
-	struct st_module *module, *plan;
+	struct st_module *module, *plan = NULL;
 	struct st_model *model;
 
 	while (sets[source.set_count])

@@ -353,7 +353,9 @@ static void
 assemble(struct crew *crew, int members, int timeout_ms)
 {
 	static const int ranks[MOST] = {0, 10, 20, 30, 40, 50, 60, 70};
-	struct st_team_options options = {"dp", members, ranks, timeout_ms};
+	struct st_team_options options = {
+		.name = "dp", .members = members, .ranks = ranks,
+		.timeout_ms = timeout_ms};
 
 	memset(crew, 0, sizeof(*crew));
 	st_arena_init(&crew->arena, NULL);
@@ -623,9 +625,9 @@ static void
 test_create(void)
 {
 	struct st_team_options bad[] = {
-		{NULL, 0, NULL, 0},
-		{NULL, ST_TEAM_LARGEST + 1, NULL, 0},
-		{NULL, 2, NULL, -1},
+		{.members = 0},
+		{.members = ST_TEAM_LARGEST + 1},
+		{.members = 2, .timeout_ms = -1},
 	};
 	struct st_team *team;
 	struct st_arena arena;

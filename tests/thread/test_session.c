@@ -103,7 +103,8 @@ check_failure(int last_row)
 	snprintf(rank, sizeof(rank), "rank %d", last_row ? 2 : 0);
 	check(strstr(text, "embedding") && strstr(text, "vocabulary"),
 	      "failure: %s", text);
-	check(strstr(text, rank) || strstr(text, last_row ? "rank 3" : "rank 1"),
+	check(strstr(text, rank) ||
+		      strstr(text, last_row ? "rank 3" : "rank 1"),
 	      "failure: the rank in: %s", text);
 	/* It stays failed, whatever is run, and still neither hangs nor
 	 * crashes. */

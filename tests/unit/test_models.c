@@ -296,7 +296,7 @@ Test(models, padding)
 		"f32[49+2/tp, 32]\n",
 		NULL,
 	};
-	struct st_pass_context cx = {0, NULL};
+	struct st_pass_context cx = {.changes = 0};
 	struct st_module *trained, *ranked;
 	struct loaded l;
 
