@@ -501,7 +501,7 @@ test_timeout(void)
 {
 	struct crew crew;
 
-	assemble(&crew, 5, 150);
+	assemble(&crew, 5, 1500);
 	for (int i = 0; i < 5; i += 2)
 		start(&crew.members[i], run_barrier);
 	for (int i = 0; i < 5; i += 2) {
@@ -509,7 +509,7 @@ test_timeout(void)
 		REQUIRE(crew.members[i].status == ST_ETIMEOUT, "member %d", i);
 	}
 	REQUIRE(strcmp(st_team_error(crew.team),
-		       "dp: barrier waited 150 ms for ranks 10, 30 of 5") == 0,
+		       "dp: barrier waited 1500 ms for ranks 10, 30 of 5") == 0,
 		"%s", st_team_error(crew.team));
 	REQUIRE(st_team_barrier(crew.team, 1) == ST_ETIMEOUT, "the late one");
 	dismiss(&crew);
