@@ -316,17 +316,29 @@ find_file(const struct family *f, const char *name)
 	return path;
 }
 
-/* ", models/families, ...": where it was looked for as well. */
-static const char *
-searched(const struct family *f)
+/* Where it was looked for, and what may have been meant. */
+static enum st_status
+unknown_family(const struct family *f, const struct st_yaml *type)
 {
-	struct st_buffer out;
+	struct st_arena *arena = f->model->arena;
+	const char *near = st_net_nearest(
+		arena, type->text,
+		st_net_beside(arena, f->model->path, "../families"), NULL);
+	struct st_buffer places;
 
-	st_buffer_init(&out, f->model->arena);
-	st_buffer_puts(&out, "");
-	for (const char *const *at = f->model->search; at && *at; at++)
-		st_buffer_printf(&out, ", in %s", *at);
-	return out.text ? out.text : "";
+	st_buffer_init(&places, arena);
+	st_buffer_puts(&places, "../families beside the net");
+	for (const char *const *at = f->model->search; at && *at; at++) {
+		st_buffer_printf(&places, ", %s", *at);
+		near = st_net_nearest(arena, type->text, *at, near);
+	}
+	if (arena->failed)
+		return st_error_memory(f->model->diag);
+	return st_error(f->model->diag, ST_EINPUT, type->loc,
+			"no family '%s': there is no %s.yaml in %s%s%s%s",
+			type->text, type->text, places.text,
+			near ? "; did you mean '" : "", near ? near : "",
+			near ? "'?" : "");
 }
 
 static enum st_status
@@ -398,10 +410,7 @@ read_file(struct family *f, const struct st_yaml *type)
 		return fail(f, type->loc, "model_type: want a name", "");
 	path = find_file(f, type->text);
 	if (!path)
-		return st_error(f->model->diag, ST_EINPUT, type->loc,
-				"no family '%s': there is no %s.yaml in "
-				"../families beside the net%s",
-				type->text, type->text, searched(f));
+		return unknown_family(f, type);
 	ST_TRY(st_yaml_read(f->model->arena, f->model->diag, path, type->loc,
 			    &tree));
 	f->tree = tree;

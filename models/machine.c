@@ -3,7 +3,6 @@
 #include "models/machine.h"
 #include "models/net.h"
 
-#include <dirent.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -537,43 +536,16 @@ ends_with(const char *text, const char *end)
 	return length > want && strcmp(text + length - want, end) == 0;
 }
 
-/* Of equal ones the first by name: folders have no order. */
-static const char *
-nearer(const char *word, const char *a, const char *b)
-{
-	const char *list[3] = {a ? a : b, a ? b : NULL, NULL};
-
-	if (!b)
-		return a;
-	if (a && strcmp(b, a) < 0) {
-		list[0] = b;
-		list[1] = a;
-	}
-	return st_nearest(word, list);
-}
-
 /* The name of a machine that is nearest to the word, over all folders. */
 static const char *
 nearest(struct st_arena *arena, const char *word, const char *const *search)
 {
 	const char *best = NULL;
 
-	for (; search && *search; search++) {
-		const char *folder = st_net_beside(arena, *search, "machines");
-		DIR *dir = folder ? opendir(folder) : NULL;
-		const struct dirent *entry;
-
-		while (dir && (entry = readdir(dir)) != NULL) {
-			if (!ends_with(entry->d_name, ".yaml"))
-				continue;
-			best = nearer(
-				word, best,
-				st_arena_strndup(arena, entry->d_name,
-						 strlen(entry->d_name) - 5));
-		}
-		if (dir)
-			closedir(dir);
-	}
+	for (; search && *search; search++)
+		best = st_net_nearest(
+			arena, word,
+			st_net_beside(arena, *search, "machines"), best);
 	return best;
 }
 

@@ -2,6 +2,7 @@
 
 #include "models/net.h"
 
+#include <dirent.h>
 #include <string.h>
 
 enum { MAX_INCLUDES = 8 };
@@ -20,6 +21,42 @@ st_net_beside(struct st_arena *arena, const char *file, const char *path)
 		return path;
 	return st_arena_printf(arena, "%.*s/%s", (int)(slash - file), file,
 			       path);
+}
+
+/* Of equal ones the first by name: folders have no order. */
+static const char *
+nearer(const char *word, const char *a, const char *b)
+{
+	const char *list[3] = {a ? a : b, a ? b : NULL, NULL};
+
+	if (!b)
+		return a;
+	if (a && strcmp(b, a) < 0) {
+		list[0] = b;
+		list[1] = a;
+	}
+	return st_nearest(word, list);
+}
+
+const char *
+st_net_nearest(struct st_arena *arena, const char *word, const char *folder,
+	       const char *best)
+{
+	DIR *dir = folder ? opendir(folder) : NULL;
+	const struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)) != NULL) {
+		size_t length = strlen(entry->d_name);
+
+		if (length > 5 &&
+		    strcmp(entry->d_name + length - 5, ".yaml") == 0)
+			best = nearer(word, best,
+				      st_arena_strndup(arena, entry->d_name,
+						       length - 5));
+	}
+	if (dir)
+		closedir(dir);
+	return best;
 }
 
 enum st_status

@@ -79,6 +79,11 @@ enum st_status st_net_read(struct st_model *model,
 /* A path beside that of a file; in the arena. */
 const char *st_net_beside(struct st_arena *arena, const char *file,
 			  const char *path);
+/* Of the YAML files in a folder, by name without its ending, and of `best`,
+ * the one that is nearest to a word; NULL if none is near.  folder and best
+ * may be NULL. */
+const char *st_net_nearest(struct st_arena *arena, const char *word,
+			   const char *folder, const char *best);
 /* Error for a word that is none of the list. */
 enum st_status st_net_unknown(struct st_diag *diag, struct st_loc loc,
 			      const char *what, const char *word,

@@ -14,38 +14,40 @@
 
 #include "config.h"
 
-/* The current folder, the tree that the program was built in, and where it is
- * installed. */
-static char built_in[4096];
-static const char *search[] = {
-	"models/families", ST_PREFIX "/share/stretto/families", NULL, NULL};
+/* In order: the current folder; beside the program, in the tree that it was
+ * built in or where it was moved with what was installed; the prefix. */
+static const char *search[5] = {"models/families"};
 
 static void
-find_tree(void)
+find_models(struct cli *cli)
 {
-	static const char families[] = "/../models/families";
-	ssize_t length = readlink("/proc/self/exe", built_in,
-				  sizeof(built_in) - sizeof(families));
-	char *slash;
+	static const char *const beside[] = {"../models/families",
+					     "../share/stretto/families"};
+	char self[4096];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	size_t n = 1;
 
-	if (length < 0)
-		return;
-	built_in[length] = '\0';
-	slash = strrchr(built_in, '/');
-	if (!slash)
-		return;
-	memcpy(slash, families, sizeof(families));
-	if (access(built_in, X_OK) == 0)
-		search[2] = built_in;
+	self[length > 0 ? length : 0] = '\0';
+	for (size_t i = 0; length > 0 && i < 2; i++) {
+		const char *slash = strrchr(self, '/');
+		const char *path = st_arena_printf(
+			&cli->arena, "%.*s%s", (int)(slash + 1 - self), self,
+			beside[i]);
+
+		if (path && access(path, X_OK) == 0)
+			search[n++] = path;
+	}
+	search[n++] = ST_PREFIX "/share/stretto/families";
+	search[n] = NULL;
 }
 
 enum st_status
 cli_begin(struct cli *cli)
 {
-	find_tree();
 	memset(cli, 0, sizeof(*cli));
 	st_arena_init(&cli->arena, NULL);
 	st_diag_init(&cli->diag, &cli->arena);
+	find_models(cli);
 	if (st_names_init(&cli->names, &cli->arena))
 		return st_error_memory(&cli->diag);
 	return ST_OK;

@@ -212,6 +212,18 @@ expect 0 "$stretto" train $net --data "$dir/text" --steps 0 --eval-batches 1 \
 	--init "$dir/a.safetensors" --set model.n_layer=3
 says "warning: no param has tensor 'h.3[^ ]*', nor 11 others of 52"
 
+# From any folder: families and machines beside the program, and where they
+# were looked for.
+program=$(cd "$(dirname "$stretto")" && pwd)/$(basename "$stretto")
+cp $net "$dir/mine.yaml"
+in_dir() {
+	(cd "$dir" && "$program" "$@")
+}
+expect 0 in_dir check mine.yaml
+expect 0 in_dir sim mine.yaml --machine laptop
+expect 3 in_dir check mine.yaml --set model.model_type=gpt3
+says "no gpt3.yaml in ../families beside the net, models/families, /.*/../models/families, /.*; did you mean 'gpt2'?"
+
 # Nothing is computed for an output that cannot be, or that is an input.
 expect 3 "$stretto" train $net --data "$dir/text" --save "$dir/none/x"
 says "there is no folder"
