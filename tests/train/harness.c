@@ -149,6 +149,19 @@ run_open(struct run *run, const char *yaml, const char *sets)
 }
 
 int
+run_lower(struct run *run, const char *yaml, const char *sets,
+	  struct st_module **module)
+{
+	enum st_status status = begin(run);
+
+	if (status == ST_OK)
+		status = compile(run, yaml, sets);
+	print_messages(run);
+	*module = run->module;
+	return (int)status;
+}
+
+int
 run_open_ir(struct run *run, const char *text, int64_t vocabulary)
 {
 	enum st_status status = begin(run);

@@ -27,6 +27,9 @@ extern int run_reference;
 
 /* sets: "a.b=c d.e=f".  Messages go to stderr; 0 on success. */
 int run_open(struct run *run, const char *yaml, const char *sets);
+/* Only the logical module; run_close frees it. */
+int run_lower(struct run *run, const char *yaml, const char *sets,
+	      struct st_module **module);
 int run_open_ir(struct run *run, const char *text, int64_t vocabulary);
 void run_close(struct run *run);
 
