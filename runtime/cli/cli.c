@@ -16,19 +16,21 @@
 
 /* In order: the current folder; beside the program, in the tree that it was
  * built in or where it was moved with what was installed; the prefix. */
-static const char *search[5] = {"models/families"};
+static const char *search[6] = {"models/families"};
 
 static void
 find_models(struct cli *cli)
 {
+	/* Variants of a build lie one folder deeper. */
 	static const char *const beside[] = {"../models/families",
+					     "../../models/families",
 					     "../share/stretto/families"};
 	char self[4096];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	size_t n = 1;
 
 	self[length > 0 ? length : 0] = '\0';
-	for (size_t i = 0; length > 0 && i < 2; i++) {
+	for (size_t i = 0; length > 0 && i < 3; i++) {
 		const char *slash = strrchr(self, '/');
 		const char *path = st_arena_printf(
 			&cli->arena, "%.*s%s", (int)(slash + 1 - self), self,
