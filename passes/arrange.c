@@ -439,13 +439,16 @@ choose(struct st_arrange *a)
 	return chosen;
 }
 
-/* Nothing can be computed before some collective has ended: the first of
- * those that run. */
+/* Nothing can be computed before some collective has ended: one that has by
+ * now, or the first of those that run. */
 static void
 wait_for_any(struct st_arrange *a)
 {
 	int32_t first = INT32_MAX;
 
+	sweep(a);
+	if (a->ready_count)
+		return;
 	feed_lanes(a, 0);
 	for (int lane = 0; lane < a->tasks->lanes; lane++)
 		if (a->lanes.head[lane] >= 0 && a->lanes.head[lane] < first)
