@@ -161,6 +161,8 @@ release_successors(struct st_arrange *a, uint32_t task, int comm_only)
 	const struct st_tasks *t = a->tasks;
 	const struct st_task *at = &t->at[task];
 
+	if (a->follows)
+		return;
 	for (uint32_t s = 0; s < at->succs; s++) {
 		uint32_t next = t->edges[at->first_succ + s];
 
@@ -669,6 +671,44 @@ st_arrange_replay(struct st_arrange *a, const uint32_t *order)
 	a->top = st_peak_run(&a->peak, a->order, count, NULL);
 }
 
+/* Can the rest still end by `most`? */
+static int
+is_late(const struct st_arrange *a, int64_t rest, int64_t most)
+{
+	return a->lanes.now + rest > most;
+}
+
+int
+st_arrange_follow(struct st_arrange *a, const uint32_t *tokens, uint32_t count,
+		  int64_t most)
+{
+	const struct st_tasks *t = a->tasks;
+	int64_t rest = a->busy;
+
+	a->rules.choice = ST_CHOICE_GIVEN;
+	a->follows = 1;
+	reset(a);
+	for (uint32_t i = 0; i < count && !is_late(a, rest, most); i++) {
+		uint32_t task = tokens[i] / 2;
+
+		sweep(a);
+		if (!st_task_is_comm(&t->at[task])) {
+			compute(a, task);
+			rest -= t->at[task].work;
+		} else if (tokens[i] % 2 == 0) {
+			start(a, task);
+		} else if (a->state[task] == STARTED) {
+			wait_for(a, task);
+		}
+	}
+	for (uint32_t i = 0; i < count && !is_late(a, rest, most); i++)
+		if (tokens[i] % 2 && a->state[tokens[i] / 2] == STARTED)
+			wait_for(a, tokens[i] / 2);
+	a->follows = 0;
+	a->time = a->lanes.now;
+	return !is_late(a, rest, most);
+}
+
 enum st_status
 st_arrange_init(struct st_arrange *a, const struct st_tasks *t,
 		const struct st_machine *machine)
@@ -710,6 +750,8 @@ st_arrange_init(struct st_arrange *a, const struct st_tasks *t,
 		return st_error_memory(t->module->diag);
 	for (uint32_t i = 0; i < t->compute_count; i++)
 		a->place[t->computes[i]] = i;
+	for (uint32_t i = 0; i < t->compute_count; i++)
+		a->busy += t->at[t->computes[i]].work;
 	find_ranks(a);
 	classify(a);
 	return ST_OK;

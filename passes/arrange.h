@@ -74,6 +74,8 @@ struct st_arrange {
 	uint32_t ready_count;
 	int64_t extra; /* bytes that pending reducers hold */
 	uint32_t now;  /* position */
+	int64_t busy;  /* all computation */
+	int follows;   /* an order that is given whole: nothing is chosen */
 	/* The result. */
 	uint32_t *order;
 	uint32_t count;
@@ -88,6 +90,15 @@ enum st_status st_arrange_init(struct st_arrange *arrange,
  * ST_CHOICE_GIVEN; after the other choices `chosen` is the order found. */
 void st_arrange_run(struct st_arrange *arrange, const uint32_t *computes,
 		    const struct st_arrange_rules *rules);
+
+/*
+ * An order of all tasks, as tokens: 2 * task is a computation or a start, and
+ * 2 * task + 1 a wait, which comes sooner where something needs it or the
+ * collective has ended.  Sets order, count and time; 0 as soon as it is known
+ * to end later than `most`.
+ */
+int st_arrange_follow(struct st_arrange *arrange, const uint32_t *tokens,
+		      uint32_t count, int64_t most);
 
 /* Sets time and top of an order of nodes, NULL for the program's own. */
 void st_arrange_replay(struct st_arrange *arrange, const uint32_t *order);

@@ -17,7 +17,18 @@ st_peak_init(struct st_peak *p, const struct st_tasks *tasks)
 	p->consumed = st_arena_array(m->arena, n, 1);
 	p->freed = st_arena_array(m->arena, nodes, sizeof(int64_t));
 	p->made = st_arena_array(m->arena, nodes, sizeof(int64_t));
-	return m->arena->failed ? st_error_memory(m->diag) : ST_OK;
+	p->bytes = st_arena_array(m->arena, n, sizeof(int64_t));
+	if (m->arena->failed)
+		return st_error_memory(m->diag);
+	for (uint32_t i = 0; i < tasks->entry->nodes; i++) {
+		const struct st_node *node =
+			&m->nodes.at[tasks->entry->first_node + i];
+
+		for (uint32_t r = 0; r < node->results; r++)
+			p->bytes[node->first_result + r] = st_live_bytes(
+				tasks->live, node->first_result + r);
+	}
+	return ST_OK;
 }
 
 /* Does the value lie among what the entry computes, by itself? */
@@ -80,8 +91,7 @@ takes_over(struct st_peak *p, const struct st_node *node, uint32_t r,
 		return 0;
 	if (node->start && p->tasks->live->lent[from] != 1)
 		return 0;
-	if (st_live_bytes(p->tasks->live, from) !=
-	    st_live_bytes(p->tasks->live, node->first_result + r))
+	if (p->bytes[from] != p->bytes[node->first_result + r])
 		return 0;
 	p->consumed[from] = 1;
 	return 1;
@@ -93,7 +103,7 @@ release(struct st_peak *p, uint32_t value, uint32_t i)
 	if (p->last[value] != i || !is_own(p, value) || p->consumed[value])
 		return 0;
 	p->consumed[value] = 1;
-	return st_live_bytes(p->tasks->live, value);
+	return p->bytes[value];
 }
 
 static int64_t
@@ -107,8 +117,10 @@ free_behind(struct st_peak *p, const struct st_node *node, uint32_t i)
 	for (uint32_t r = 0; r < node->results; r++)
 		bytes += release(p, node->first_result + r, i);
 	if (node->op == ST_OP_wait) {
-		node = &m->nodes.at[st_wait_start(m, node)];
-		bytes += release(p, st_node_operand(m, node, 0), i);
+		const struct st_node *start =
+			&m->nodes.at[st_wait_start(m, node)];
+
+		bytes += release(p, st_node_operand(m, start, 0), i);
 	}
 	return bytes;
 }
@@ -131,7 +143,7 @@ st_peak_run(struct st_peak *p, const uint32_t *order, uint32_t count,
 
 			if (takes_over(p, node, r, i) || !is_own(p, value))
 				continue;
-			p->made[local] += st_live_bytes(p->tasks->live, value);
+			p->made[local] += p->bytes[value];
 		}
 		live += p->made[local];
 		if (during)

@@ -16,6 +16,7 @@ struct st_peak {
 	/* By value of the module. */
 	uint32_t *last, *reader; /* positions in the order */
 	uint8_t *consumed;       /* another value took its buffer over */
+	int64_t *bytes;          /* of what the entry makes */
 	/* By node: what its completion gave back, what it made. */
 	int64_t *freed, *made;
 };

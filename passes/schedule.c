@@ -18,14 +18,14 @@
  *
  * The limit on memory holds for the packed arena: where packing leaves holes
  * the orders are tried again under a tighter limit, and at last the program's
- * order stands.  If even that does not fit it is an error that names the
- * largest values at the peak.
+ * order stands.  Small modules are first tried without a limit, which may do
+ * by itself.  If nothing fits it is an error.
  *
  * Requires `async`.  Does nothing to an entry without collectives.  Cost:
  * tasks times log tasks for each order tried.
  */
 
-#include "passes/arrange.h"
+#include "passes/improve.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -40,6 +40,7 @@ struct scheduler {
 	uint32_t *best; /* order of nodes */
 	int64_t best_time, best_top;
 	int64_t limit; /* of what the entry computes */
+	int64_t time;  /* of all entries, as ordered last */
 	uint32_t *computes; /* an order of computations */
 	uint32_t **orders;  /* by entry: the order found */
 };
@@ -51,9 +52,14 @@ is_better(const struct scheduler *s)
 	int64_t time = s->arrange.time, top = s->arrange.top;
 	int64_t near = s->best_time / 1000;
 
+	if (s->best_time < 0)
+		return 1;
+	/* What does not fit is only for want of what does. */
+	if (s->best_top > s->limit)
+		return top < s->best_top;
 	if (top > s->limit)
 		return 0;
-	if (s->best_time < 0 || time < s->best_time - near)
+	if (time < s->best_time - near)
 		return 1;
 	return time <= s->best_time && top < s->best_top;
 }
@@ -116,16 +122,32 @@ try_program(struct scheduler *s)
 	struct st_arrange_rules rules = {.limit = INT64_MAX,
 					 .horizon = -1,
 					 .sync = 1};
-	int64_t limit = s->limit;
 
 	st_arrange_run(&s->arrange, s->tasks.computes, &rules);
 	keep_if_better(s);
 	st_arrange_replay(&s->arrange, NULL);
-	/* It is what is left if nothing fits. */
-	if (s->best_time < 0)
-		s->limit = INT64_MAX;
 	keep_if_better(s);
-	s->limit = limit;
+}
+
+static int
+is_small(const struct st_entry *entry)
+{
+	return entry->nodes <= ST_IMPROVE_MOST_NODES;
+}
+
+static enum st_status
+improve(struct scheduler *s)
+{
+	struct st_improve search;
+
+	if (!is_small(s->tasks.entry) || s->best_top > s->limit)
+		return ST_OK;
+	ST_TRY(st_improve_init(&search, &s->arrange));
+	/* Under a limit there are several attempts. */
+	if (st_improve_run(&search, s->best, s->best_time, s->limit,
+			   s->limit == INT64_MAX ? 1 : 3))
+		keep_if_better(s);
+	return ST_OK;
 }
 
 static enum st_status
@@ -166,7 +188,9 @@ order_entry(struct scheduler *s, const struct st_entry *entry,
 	try_choice(s, ST_CHOICE_RANK, 64, 0);
 	try_choice(s, ST_CHOICE_PHASE, 64, stage);
 	try_choice(s, ST_CHOICE_PHASE, 128, 4 * stage);
+	ST_TRY(improve(s));
 	s->orders[entry - s->in->entries.at] = s->best;
+	s->time += s->best_time;
 	cx->changes += comms;
 	return ST_OK;
 }
@@ -247,6 +271,7 @@ static enum st_status
 order_all(struct scheduler *s, int64_t limit, struct st_pass_context *cx)
 {
 	cx->changes = 0;
+	s->time = 0;
 	for (size_t e = 0; e < s->in->entries.count; e++) {
 		const struct st_entry *entry = &s->in->entries.at[e];
 
@@ -277,35 +302,122 @@ fail_limit(const struct st_module *m, int64_t limit, int64_t bytes)
 			(long long)limit, (long long)bytes);
 }
 
-/* Tightens the limit by what packing adds, and at last takes the program's
- * order. */
+/* Orders under a limit on the sum of what lives (0: none). */
 static enum st_status
-fit(struct scheduler *s, int64_t limit, struct st_pass_context *cx,
-    struct st_module **out)
+attempt(struct scheduler *s, int64_t tight, struct st_pass_context *cx,
+	struct st_module **out, int64_t *bytes)
+{
+	ST_TRY(order_all(s, tight, cx));
+	ST_TRY(write_orders(s, out));
+	return packed_bytes(*out, bytes);
+}
+
+/* Tightens the limit by what packing adds; *out is NULL if nothing fits. */
+static enum st_status
+tighten(struct scheduler *s, int64_t limit, struct st_pass_context *cx,
+	struct st_module **out)
 {
 	int64_t bytes, tight = limit;
 
-	int off = strcmp(s->in->options[ST_OPTION_overlap].s, "none") == 0;
-
-	for (int turn = 0; turn < 4 && !off; turn++) {
-		ST_TRY(order_all(s, tight, cx));
-		ST_TRY(write_orders(s, out));
-		if (limit == 0)
-			return ST_OK;
-		ST_TRY(packed_bytes(*out, &bytes));
+	for (int turn = 0; turn < 4 && tight > 0; turn++) {
+		ST_TRY(attempt(s, tight, cx, out, &bytes));
 		if (bytes <= limit)
 			return ST_OK;
 		tight -= bytes - limit;
 	}
+	*out = NULL;
+	return ST_OK;
+}
+
+/* Small modules can pay for more: first without a limit, then by halves
+ * between what fitted and what did not. */
+static enum st_status
+search_limit(struct scheduler *s, int64_t limit, struct st_pass_context *cx,
+	     struct st_module **out)
+{
+	int64_t bytes, tight = limit, good = 0, bad = 0, best = 0;
+	struct st_module *found;
+
+	ST_TRY(attempt(s, 0, cx, out, &bytes));
+	if (bytes <= limit)
+		return ST_OK;
+	*out = NULL;
+	for (int turn = 0; turn < 6 && tight > 0; turn++) {
+		ST_TRY(attempt(s, tight, cx, &found, &bytes));
+		if (bytes <= limit) {
+			if (!*out || s->time < best) {
+				*out = found;
+				best = s->time;
+			}
+			if (tight == limit)
+				break;
+			good = tight;
+		} else {
+			bad = tight;
+		}
+		tight = good ? good + (bad - good) / 2
+			     : tight - (bytes - limit);
+	}
+	return ST_OK;
+}
+
+static int
+all_small(const struct st_module *m)
+{
+	for (size_t e = 0; e < m->entries.count; e++)
+		if (!is_small(&m->entries.at[e]))
+			return 0;
+	return 1;
+}
+
+/* The program's order, or, where that does not fit, the quickest of all. */
+static enum st_status
+fall_back(struct scheduler *s, int64_t limit, struct st_pass_context *cx,
+	  struct st_module **out)
+{
+	int64_t bytes, least;
+
 	memset(s->orders, 0, s->in->entries.count * sizeof(*s->orders));
 	ST_TRY(write_orders(s, out));
-	ST_TRY(packed_bytes(*out, &bytes));
+	ST_TRY(packed_bytes(*out, &least));
 	cx->changes = 0;
-	cx->skipped = off ? "overlap is off"
-			  : "only the program's own order fits into the limit";
-	return limit == 0 || bytes <= limit
-		       ? ST_OK
-		       : fail_limit(s->in, limit, bytes);
+	cx->skipped = "only the program's own order fits into the limit";
+	if (least <= limit)
+		return ST_OK;
+	ST_TRY(attempt(s, 0, cx, out, &bytes));
+	cx->skipped = NULL;
+	return bytes <= limit ? ST_OK : fail_limit(s->in, limit, least);
+}
+
+static enum st_status
+leave(struct scheduler *s, int64_t limit, struct st_pass_context *cx,
+      struct st_module **out)
+{
+	int64_t bytes;
+
+	ST_TRY(write_orders(s, out));
+	cx->skipped = "overlap is off";
+	if (limit == 0)
+		return ST_OK;
+	ST_TRY(packed_bytes(*out, &bytes));
+	return bytes <= limit ? ST_OK : fail_limit(s->in, limit, bytes);
+}
+
+static enum st_status
+fit(struct scheduler *s, int64_t limit, struct st_pass_context *cx,
+    struct st_module **out)
+{
+	if (strcmp(s->in->options[ST_OPTION_overlap].s, "none") == 0)
+		return leave(s, limit, cx, out);
+	if (limit == 0) {
+		ST_TRY(order_all(s, 0, cx));
+		return write_orders(s, out);
+	}
+	if (all_small(s->in))
+		ST_TRY(search_limit(s, limit, cx, out));
+	else
+		ST_TRY(tighten(s, limit, cx, out));
+	return *out ? ST_OK : fall_back(s, limit, cx, out);
 }
 
 enum st_status
