@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "ir/diag.h"
+#include "ir/text.h"
 
 enum { ST_JSON_DEPTH = 64 };
 
@@ -116,14 +117,7 @@ struct st_json_writer {
 	bool need_comma, after_key, failed;
 };
 
-/* A put function that appends to a text in an arena; the text is kept
- * NUL-terminated.  Zero it and set arena. */
-struct st_json_buffer {
-	struct st_arena *arena;
-	char *text;
-	size_t length, capacity;
-};
-
+/* A put function that appends to a struct st_buffer. */
 int st_json_put_buffer(void *buffer, const char *text, size_t length);
 
 void st_json_writer_init(struct st_json_writer *writer, st_json_put *put,

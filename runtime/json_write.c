@@ -30,21 +30,10 @@ begin_value(struct st_json_writer *writer)
 int
 st_json_put_buffer(void *user, const char *text, size_t length)
 {
-	struct st_json_buffer *buffer = user;
-	char *larger;
+	struct st_buffer *buffer = user;
 
-	if (length >= SIZE_MAX - buffer->length)
-		return 1;
-	larger = st_arena_grow(buffer->arena, buffer->text, buffer->length,
-			       &buffer->capacity, buffer->length + length + 1,
-			       1);
-	if (!larger)
-		return 1;
-	buffer->text = larger;
-	memcpy(larger + buffer->length, text, length);
-	buffer->length += length;
-	larger[buffer->length] = '\0';
-	return 0;
+	st_buffer_add(buffer, text, length);
+	return buffer->arena->failed;
 }
 
 void

@@ -185,7 +185,7 @@ print_slot(struct st_json_writer *json, const struct st_safetensors_slot *slot)
 /* The length, the JSON and its padding. */
 static bool
 print_header(const struct st_safetensors_writer *writer,
-	     struct st_json_buffer *buffer)
+	     struct st_buffer *buffer)
 {
 	struct st_json_writer json;
 	uint64_t length;
@@ -260,7 +260,7 @@ open_temporary(struct st_safetensors_writer *writer, struct st_diag *diag)
 
 static enum st_status
 begin_file(struct st_safetensors_writer *writer, struct st_diag *diag,
-	   const struct st_json_buffer *header)
+	   const struct st_buffer *header)
 {
 	uint64_t size = header->length;
 	int error;
@@ -283,7 +283,7 @@ enum st_status
 st_safetensors_create(struct st_safetensors_writer *writer,
 		      struct st_diag *diag, const char *path)
 {
-	struct st_json_buffer header = {.arena = writer->arena};
+	struct st_buffer header = {.arena = writer->arena};
 	enum st_status status;
 
 	ST_TRY(check_names(writer, diag));

@@ -422,36 +422,46 @@ check_strict(struct cli *cli)
 }
 
 enum st_status
-cli_load(struct cli *cli, struct st_module **module, struct st_model **model)
+cli_load_text(struct cli *cli, const char *path, const char *text,
+	      size_t length, struct st_module **module,
+	      struct st_model **model)
 {
-	struct st_model_source source = {.path = cli->input,
+	struct st_model_source source = {.path = path,
+					 .text = text,
+					 .length = length,
 					 .sets = cli->sets,
 					 .set_count = cli->set_count,
 					 .search = search};
-	size_t length, name = strlen(cli->input);
-	char *text;
+	size_t name = strlen(path);
 
 	*model = NULL;
-	ST_TRY(cli_read(cli, cli->input, &text, &length));
 	if (is_ir(text, length) ||
-	    (name > 3 && strcmp(cli->input + name - 3, ".ir") == 0)) {
-		uint32_t index = st_diag_add_source(&cli->diag, cli->input,
-						    text, length);
+	    (name > 3 && strcmp(path + name - 3, ".ir") == 0)) {
+		uint32_t index =
+			st_diag_add_source(&cli->diag, path, text, length);
 
 		if (cli->set_count)
 			return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
 					"--set changes models; %s is IR text",
-					cli->input);
+					path);
 		ST_TRY(st_parse(&cli->arena, &cli->diag, &cli->names, index,
 				module));
 		return st_verify(*module);
 	}
-	source.text = text;
-	source.length = length;
 	ST_TRY(st_model_load(&cli->arena, &cli->diag, &cli->names, &source,
 			     model));
 	ST_TRY(check_strict(cli));
 	return st_model_lower(*model, module);
+}
+
+enum st_status
+cli_load(struct cli *cli, struct st_module **module, struct st_model **model)
+{
+	size_t length;
+	char *text;
+
+	ST_TRY(cli_read(cli, cli->input, &text, &length));
+	return cli_load_text(cli, cli->input, text, length, module, model);
 }
 
 static enum st_status

@@ -20,6 +20,7 @@
 	X(opt, "run passes on IR text")                                   \
 	X(explain, "a verdict for each collective of a plan")             \
 	X(sim, "the step that the cost model predicts")                   \
+	X(timeline, "lanes of a plan or trace in the terminal")           \
 	X(calibrate, "this machine as a machine file")                    \
 	X(train, "run steps of a model or plan on this machine")          \
 	X(doctor, "what is here, and what will bite")
@@ -74,6 +75,11 @@ void cli_messages(struct cli *cli);
  * for IR text. */
 enum st_status cli_load(struct cli *cli, struct st_module **module,
 			struct st_model **model);
+/* The same from text that was read already. */
+enum st_status cli_load_text(struct cli *cli, const char *path,
+			     const char *text, size_t length,
+			     struct st_module **module,
+			     struct st_model **model);
 
 /* Where families and machines are looked up. */
 const char *const *cli_search(void);

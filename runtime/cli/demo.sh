@@ -1,6 +1,6 @@
 #!/bin/sh
 # Compiles tiny-gpt for four ranks (dp 2, tp 2, sequence parallel) and trains
-# it on the King James Bible, bytes as tokens.
+# it on the King James Bible, bytes as tokens; then shows what overlap gains.
 set -eu
 stretto=${1:-build/stretto}
 mkdir -p build/demo
@@ -18,5 +18,6 @@ fi
 }
 echo "text: $(wc -c <$text) bytes"
 $stretto compile models/nets/tiny-gpt.yaml -o build/demo/plan.ir
-exec $stretto train models/nets/tiny-gpt.yaml --data $text \
+$stretto train models/nets/tiny-gpt.yaml --data $text \
 	--save build/demo/tiny-gpt.safetensors
+exec runtime/cli/demo_overlap.sh "$stretto" $text

@@ -1,19 +1,15 @@
 /* stretto explain: a verdict for each collective of a plan; stretto sim: the
  * step that the cost model predicts. */
 
-#include "passes/explain.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/predict.h"
 #include "runtime/json.h"
 
 #include <string.h>
 
 struct explain {
 	struct cli *cli;
-	const char *machine_name, *entry_name;
-	struct st_machine machine;
-	const struct st_module *m;
-	uint32_t entry;
-	struct st_explanation x;
+	const char *trace; /* file to write, or NULL */
+	struct cli_prediction p;
 };
 
 static double
@@ -25,17 +21,17 @@ us(int64_t ps)
 static const char *
 axes_of(struct explain *e, const struct st_node *node)
 {
-	unsigned axes = (unsigned)st_node_int(e->m, node, ST_KEY_axes);
+	unsigned axes = (unsigned)st_node_int(e->p.module, node, ST_KEY_axes);
 	struct st_buffer out;
 	const char *plus = "";
 
 	st_buffer_init(&out, &e->cli->arena);
-	for (uint32_t i = 0; i < e->m->mesh.count; i++) {
+	for (uint32_t i = 0; i < e->p.module->mesh.count; i++) {
 		if (!(axes >> i & 1))
 			continue;
 		st_buffer_printf(&out, "%s%s", plus,
-				 st_names_text(e->m->names,
-					       e->m->mesh.name[i]));
+				 st_names_text(e->p.module->names,
+					       e->p.module->mesh.name[i]));
 		plus = "+";
 	}
 	return out.text ? out.text : "";
@@ -69,17 +65,18 @@ group_rows(struct explain *e, struct row *rows)
 {
 	size_t n = 0;
 
-	for (uint32_t i = 0; i < e->x.count; i++) {
-		const struct st_verdict *v = &e->x.verdicts[i];
-		const struct st_node *node = &e->m->nodes.at[v->start];
+	for (uint32_t i = 0; i < e->p.x.count; i++) {
+		const struct st_verdict *v = &e->p.x.verdicts[i];
+		const struct st_node *node = &e->p.module->nodes.at[v->start];
 		char name[96];
 		size_t r = 0;
 
-		class_of(st_value_name(e->m, node->first_result), name,
+		class_of(st_value_name(e->p.module, node->first_result), name,
 			 sizeof(name));
 		while (r < n &&
 		       (strcmp(rows[r].name, name) != 0 ||
-			e->m->nodes.at[rows[r].worst->start].op != node->op))
+			e->p.module->nodes.at[rows[r].worst->start].op !=
+				node->op))
 			r++;
 		if (r == n) {
 			memset(&rows[n], 0, sizeof(rows[n]));
@@ -99,7 +96,7 @@ group_rows(struct explain *e, struct row *rows)
 static void
 print_rows(struct explain *e, struct st_buffer *out)
 {
-	struct row *rows = st_arena_array(&e->cli->arena, e->x.count + 1u,
+	struct row *rows = st_arena_array(&e->cli->arena, e->p.x.count + 1u,
 					  sizeof(*rows));
 	size_t n = rows ? group_rows(e, rows) : 0;
 
@@ -108,25 +105,25 @@ print_rows(struct explain *e, struct st_buffer *out)
 			 "hidden", "what stands in the way");
 	for (size_t i = 0; i < n; i++) {
 		const struct st_verdict *w = rows[i].worst;
-		const struct st_node *node = &e->m->nodes.at[w->start];
+		const struct st_node *node = &e->p.module->nodes.at[w->start];
 
-		st_buffer_printf(
-			out, "%7lld  %-14s %-12s %12.1f %12.1f %6.1f%%  ",
-			(long long)rows[i].count, st_ops[node->op].name,
-			axes_of(e, node), us(rows[i].total),
-			us(rows[i].exposed),
-			(double)st_explain_hidden(rows[i].total,
-						  rows[i].exposed) /
-				10.0);
+		st_buffer_printf(out,
+				 "%7lld  %-14s %-12s %12.1f %12.1f %6.1f%%  ",
+				 (long long)rows[i].count,
+				 st_ops[node->op].name, axes_of(e, node),
+				 us(rows[i].total), us(rows[i].exposed),
+				 (double)st_explain_hidden(rows[i].total,
+							   rows[i].exposed) /
+					 10.0);
 		st_buffer_printf(out, "%%%s: %s\n", rows[i].name,
-				 st_explain_reason(e->m, w));
+				 st_explain_reason(e->p.module, w));
 	}
 }
 
 static void
 print_text(struct explain *e, struct st_buffer *out)
 {
-	const struct st_explanation *x = &e->x;
+	const struct st_explanation *x = &e->p.x;
 
 	print_rows(e, out);
 	st_buffer_printf(out,
@@ -161,8 +158,8 @@ put_totals(struct st_json_writer *w, const struct st_explanation *x)
 	put_us(w, "comm_us", x->comm);
 	put_us(w, "exposed_comm_us", x->stalls);
 	st_json_key(w, "overlap_efficiency");
-	st_json_number(w, (double)st_explain_hidden(x->comm, x->stalls) /
-				  1000.0);
+	st_json_number(w,
+		       (double)st_explain_hidden(x->comm, x->stalls) / 1000.0);
 	put_us(w, "lower_bound_us", x->bound);
 	st_json_key(w, "bound_by");
 	st_json_string(w, x->bound_by ? x->bound_by : "");
@@ -172,11 +169,11 @@ static void
 put_verdict(struct explain *e, struct st_json_writer *w,
 	    const struct st_verdict *v)
 {
-	const struct st_node *node = &e->m->nodes.at[v->start];
+	const struct st_node *node = &e->p.module->nodes.at[v->start];
 
 	st_json_begin_object(w);
 	st_json_key(w, "node");
-	st_json_string(w, st_value_name(e->m, node->first_result));
+	st_json_string(w, st_value_name(e->p.module, node->first_result));
 	st_json_key(w, "kind");
 	st_json_string(w, st_ops[node->op].name);
 	st_json_key(w, "group");
@@ -190,8 +187,23 @@ put_verdict(struct explain *e, struct st_json_writer *w,
 	       v->total > v->exposed ? v->total - v->exposed : 0);
 	put_us(w, "exposed_us", v->exposed);
 	st_json_key(w, "reason");
-	st_json_string(w, st_explain_reason(e->m, v));
+	st_json_string(w, st_explain_reason(e->p.module, v));
 	st_json_end_object(w);
+}
+
+/* By HolisticTraceAnalysis' definition, which differs from ours: it asks
+ * what runs beside communication, not what is waited for. */
+static void
+put_hta(struct explain *e, struct st_json_writer *w)
+{
+	struct st_trace trace;
+	struct st_trace_sums sums;
+
+	if (st_trace_predict(e->p.module, e->p.entry, &e->p.x, &trace) ||
+	    st_trace_sum(&e->cli->arena, &trace, &sums))
+		return;
+	st_json_key(w, "hta_overlap_pct");
+	st_json_number(w, st_trace_hta_overlap_pct(&sums));
 }
 
 static void
@@ -201,17 +213,18 @@ print_json(struct explain *e, struct st_buffer *out, int verdicts)
 
 	st_json_writer_init(&w, st_json_put_buffer, out);
 	st_json_begin_object(&w);
-	put_totals(&w, &e->x);
+	put_totals(&w, &e->p.x);
 	st_json_key(&w, "peak_bytes");
-	st_json_integer(&w, e->m->arena_bytes ? e->m->arena_bytes
-					      : e->x.peak);
+	st_json_integer(&w, e->p.module->arena_bytes ? e->p.module->arena_bytes
+						     : e->p.x.peak);
+	put_hta(e, &w);
 	st_json_key(&w, "machine");
-	st_json_string(&w, e->machine.name);
+	st_json_string(&w, e->p.machine.name);
 	if (verdicts) {
 		st_json_key(&w, "collectives");
 		st_json_begin_array(&w);
-		for (uint32_t i = 0; i < e->x.count; i++)
-			put_verdict(e, &w, &e->x.verdicts[i]);
+		for (uint32_t i = 0; i < e->p.x.count; i++)
+			put_verdict(e, &w, &e->p.x.verdicts[i]);
 		st_json_end_array(&w);
 	}
 	st_json_end_object(&w);
@@ -223,40 +236,33 @@ static enum st_status
 prepare(struct explain *e)
 {
 	struct cli *cli = e->cli;
-	struct st_module *module;
-	struct st_model *model;
-	struct cli_passes passes = {.passes = NULL,
-				    .machine = e->machine_name};
-	const char *why = "";
-	enum st_status status;
+	struct st_trace trace;
+	size_t length;
+	char *text;
 
-	ST_TRY(cli_load(cli, &module, &model));
-	ST_TRY(cli_run_passes(cli, &passes, model, module, &module));
-	e->machine = passes.costs;
-	e->m = module;
-	e->entry = st_module_find_entry(module, e->entry_name);
-	if (e->entry == ST_NONE)
-		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
-				"no entry is named '%s'", e->entry_name);
-	status = st_explain(module, &module->entries.at[e->entry], &e->machine,
-			    &e->x, &why);
-	if (status == ST_EINFEASIBLE)
-		return st_error(&cli->diag, ST_EINFEASIBLE, st_no_loc(),
-				"entry '%s' cannot be followed: %s",
-				e->entry_name, why);
-	return status;
+	if (e->trace)
+		ST_TRY(cli_check_output(cli, e->trace));
+	ST_TRY(cli_read(cli, cli->input, &text, &length));
+	ST_TRY(cli_predict(cli, &e->p, cli->input, text, length));
+	if (!e->trace)
+		return ST_OK;
+	ST_TRY(st_trace_predict(e->p.module, e->p.entry, &e->p.x, &trace));
+	trace.machine = e->p.machine.name;
+	return cli_trace_save(cli, &trace, e->trace);
 }
 
 static enum st_status
 run(struct cli *cli, int argc, char **argv, const struct cli_usage *usage,
     int verdicts)
 {
-	struct explain e = {.cli = cli, .entry_name = "step"};
+	struct explain e = {.cli = cli};
 	const struct cli_option options[] = {
-		{"--machine", 0, CLI_TEXT, &e.machine_name, "NAME",
+		{"--machine", 0, CLI_TEXT, &e.p.machine_name, "NAME",
 		 "cost on this machine (that of the model, else laptop)"},
-		{"--entry", 0, CLI_TEXT, &e.entry_name, "NAME",
+		{"--entry", 0, CLI_TEXT, &e.p.entry_name, "NAME",
 		 "look at this entry (step)"},
+		{"--trace", 0, CLI_TEXT, &e.trace, "FILE",
+		 "write the timeline as Chrome JSON"},
 		{.name = NULL},
 	};
 	struct st_buffer out;
@@ -276,10 +282,10 @@ run(struct cli *cli, int argc, char **argv, const struct cli_usage *usage,
 				 "%s on %s: step %.1f us: compute %.1f, "
 				 "contention %.1f, exposed communication %.1f "
 				 "of %.1f; bound %.1f by %s\n",
-				 cli->input, e.machine.name, us(e.x.step),
-				 us(e.x.busy), us(e.x.contention),
-				 us(e.x.stalls), us(e.x.comm), us(e.x.bound),
-				 e.x.bound_by);
+				 cli->input, e.p.machine.name, us(e.p.x.step),
+				 us(e.p.x.busy), us(e.p.x.contention),
+				 us(e.p.x.stalls), us(e.p.x.comm),
+				 us(e.p.x.bound), e.p.x.bound_by);
 	return cli_write(cli, NULL, out.text, out.length);
 }
 

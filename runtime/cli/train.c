@@ -1,6 +1,6 @@
 /* stretto train: steps of a model or plan on this machine. */
 
-#include "runtime/cli/cli.h"
+#include "runtime/cli/predict.h"
 #include "runtime/json.h"
 #include "runtime/trainer.h"
 #include "runtime/weights.h"
@@ -23,7 +23,7 @@ on_interrupt(int number)
 
 struct train {
 	struct cli *cli;
-	const char *data, *init, *save, *plan_out;
+	const char *data, *init, *save, *trace;
 	int64_t steps, log_every, eval_batches;
 	double holdout;
 	struct st_link link;
@@ -33,8 +33,21 @@ struct train {
 	struct st_session *session;
 	struct st_dataset dataset;
 	struct st_trainer trainer;
-	int64_t started; /* ns */
+	int64_t started;   /* ns */
+	double exposed_ms; /* of a step, on rank 0 */
 };
+
+/* What rank 0 has waited for collectives since the session was opened. */
+static int64_t
+exposed_ns(const struct train *t)
+{
+	int64_t sum = st_session_op_ns(t->session, ST_OP_wait);
+
+	for (enum st_op op = 0; op < ST_OP_COUNT; op++)
+		if (st_ops[op].class == ST_COMM)
+			sum += st_session_op_ns(t->session, op);
+	return sum;
+}
 
 static enum st_status
 print_step_json(struct train *t, int64_t step, const struct st_step_result *r,
@@ -104,6 +117,7 @@ run_steps(struct train *t, double *last_loss)
 		ST_TRY(print_step(t, i, &r,
 				  (double)(cli_clock() - before) / 1e6));
 		*last_loss = r.loss;
+		t->exposed_ms = (double)exposed_ns(t) / 1e6 / (double)i;
 		if (!isfinite(r.loss))
 			return st_error(&t->cli->diag, ST_ECHECK, st_no_loc(),
 					"the loss is not finite at step %lld",
@@ -127,8 +141,9 @@ evaluate(struct train *t, double *loss, int64_t *batches)
 				   batches));
 	if (!interrupted)
 		return ST_OK;
-	fprintf(stderr, "interrupted: the evaluation ended after %lld "
-			"batches\n",
+	fprintf(stderr,
+		"interrupted: the evaluation ended after %lld "
+		"batches\n",
 		(long long)*batches);
 	*batches = 0;
 	return ST_OK;
@@ -161,7 +176,7 @@ print_final(struct train *t, double loss, double val_loss, int64_t batches)
 	else
 		st_json_null(&w);
 	st_json_key(&w, "exposed_comm_ms");
-	st_json_null(&w); /* not measured by this backend yet */
+	st_json_number(&w, t->exposed_ms);
 	st_json_end_object(&w);
 	st_json_newline(&w);
 	st_json_writer_finish(&w);
@@ -200,11 +215,11 @@ static enum st_status
 open_session(struct train *t)
 {
 	struct st_session_options options = {.reference = t->reference,
-					     .link = t->link};
+					     .link = t->link,
+					     .trace = t->trace != NULL};
 	const struct st_module *m = t->module;
-	enum st_status status =
-		st_session_open(&t->cli->arena, &t->cli->diag, m, &options,
-				&t->session);
+	enum st_status status = st_session_open(&t->cli->arena, &t->cli->diag,
+						m, &options, &t->session);
 	int half = 0;
 
 	for (size_t i = 0; i < m->states.count; i++)
@@ -216,10 +231,32 @@ open_session(struct train *t)
 	return status;
 }
 
+/* Each rank's last step. */
+static enum st_status
+save_traces(struct train *t)
+{
+	uint32_t step = st_module_find_entry(t->module, "step");
+	struct st_trace trace;
+
+	for (int64_t rank = 0; rank < st_mesh_ranks(&t->module->mesh); rank++) {
+		ST_TRY(st_trace_measure(t->session, t->module, step, rank,
+					&trace));
+		if (t->link.gb_per_s > 0 || t->link.latency_us > 0)
+			trace.kind = "emulated";
+		ST_TRY(cli_trace_save(t->cli, &trace, t->trace));
+	}
+	return ST_OK;
+}
+
 /* Hours of training may not end in a message about a path. */
 static enum st_status
 check_save(struct train *t)
 {
+	if (t->trace && strcmp(t->trace, "-") == 0)
+		return st_error(&t->cli->diag, ST_EUSAGE, st_no_loc(),
+				"--trace -: traces go to files, one a rank");
+	if (t->trace)
+		ST_TRY(cli_check_output(t->cli, t->trace));
 	if (!t->save)
 		return ST_OK;
 	if (strcmp(t->save, "-") == 0)
@@ -305,6 +342,8 @@ train(struct train *t)
 	action.sa_flags = (int)SA_RESETHAND; /* the second one ends at once */
 	sigaction(SIGINT, &action, NULL);
 	ST_TRY(run_steps(t, &loss));
+	if (t->trace && t->steps > 0)
+		ST_TRY(save_traces(t));
 	t->trainer.stop = &interrupted;
 	ST_TRY(evaluate(t, &val_loss, &batches));
 	if (t->save)
@@ -341,6 +380,8 @@ run(struct train *t, int argc, char **argv)
 		 "emulate a link of this rate between ranks"},
 		{"--link-latency-us", 0, CLI_FLOAT, &t->link.latency_us, "X",
 		 "and this latency of a collective (0)"},
+		{"--trace", 0, CLI_TEXT, &t->trace, "FILE",
+		 "write when each node of the last step ran, a file a rank"},
 		{"--profile", 0, CLI_FLAG, &t->profile, NULL,
 		 "time by op, at the end"},
 		{.name = NULL},

@@ -271,7 +271,7 @@ Test(json, skip_and_expect)
 Test(json, writer)
 {
 	struct st_arena arena;
-	struct st_json_buffer buffer = {.arena = &arena};
+	struct st_buffer buffer = {.arena = &arena};
 	struct st_json_writer w;
 
 	st_arena_init(&arena, NULL);
@@ -327,7 +327,7 @@ Test(json, writer_reports_refusal)
 static const char *
 print_number(struct st_arena *arena, double value)
 {
-	struct st_json_buffer buffer = {.arena = arena};
+	struct st_buffer buffer = {.arena = arena};
 	struct st_json_writer w;
 
 	st_json_writer_init(&w, st_json_put_buffer, &buffer);
