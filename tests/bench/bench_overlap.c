@@ -13,7 +13,7 @@
 #include "passes/explain.h"
 #include "passes/pass.h"
 #include "runtime/calibrate.h"
-#include "runtime/session.h"
+#include "runtime/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,15 +104,38 @@ predict(struct world *w, const struct st_module *plan,
 	return (double)x->step / 1e9;
 }
 
-/* Milliseconds a step, after one that warms up; *loss is the last one's. */
+/* Milliseconds: of a step, after one that warms up, and of the last step's
+ * computations, on the slower rank; *loss is the last one's. */
+struct result {
+	double step, compute, loss;
+};
+
 static double
-run(struct world *w, const struct st_module *plan, const struct st_link *link,
-    int no_collectives, double *loss)
+computing(struct world *w, const struct st_session *session,
+	  const struct st_module *plan, uint32_t step)
 {
-	struct st_session_options options = {
-		.link = *link, .no_collectives = no_collectives};
+	double most = 0;
+
+	for (int64_t rank = 0; rank < st_mesh_ranks(&plan->mesh); rank++) {
+		struct st_trace trace;
+		struct st_trace_sums sums;
+
+		if (st_trace_measure(session, plan, step, rank, &trace) ||
+		    st_trace_sum(&w->arena, &trace, &sums))
+			fail(w, "no trace");
+		if ((double)sums.compute / 1e9 > most)
+			most = (double)sums.compute / 1e9;
+	}
+	return most;
+}
+
+static struct result
+run(struct world *w, const struct st_module *plan, const struct st_link *link)
+{
+	struct st_session_options options = {.link = *link, .trace = 1};
 	uint32_t step = st_module_find_entry(plan, "step");
 	struct st_session *session;
+	struct result r;
 	double start = 0;
 
 	if (st_session_open(&w->arena, &w->diag, plan, &options, &session) ||
@@ -125,11 +148,12 @@ run(struct world *w, const struct st_module *plan, const struct st_link *link,
 		if (st_session_run(session, step))
 			fail(w, "cannot step");
 	}
-	start = (now_ms() - start) / STEPS;
-	if (st_session_read_scalar(session, step, "loss", loss))
+	r.step = (now_ms() - start) / STEPS;
+	r.compute = computing(w, session, plan, step);
+	if (st_session_read_scalar(session, step, "loss", &r.loss))
 		fail(w, "no loss");
 	st_session_close(session);
-	return start;
+	return r;
 }
 
 static int
@@ -165,50 +189,85 @@ link_seconds_at_1gb(struct world *w, const struct st_module *plan)
 	return (double)x.comm / 1e12;
 }
 
-static void
-bench(struct world *w, int which, int repeats)
+/* A link on which communication alone takes about as long as computation. */
+static struct st_link
+fitting_link(struct world *w, const struct st_module *plan)
 {
 	const struct st_link none = {0, 0};
 	struct st_link link = {0, 0};
-	struct st_calibration options = {.ranks = 2, .repeats = 7,
-					 .search = search};
-	double off[MOST], on[MOST], alone[MOST], loss_off, loss_on, t_c, t_off,
-		t_on, want_off, want_on;
-	struct st_module *plan_off = compile(w, cases[which].off, NULL);
-	struct st_module *plan_on;
-	struct st_calibration_fit fit;
-	struct st_explanation x;
-	struct st_machine machine;
+	double alone[3];
 
 	for (int i = 0; i < 3; i++)
-		alone[i] = run(w, plan_off, &none, 1, &loss_off);
+		alone[i] = run(w, plan, &none).compute;
 	qsort(alone, 3, sizeof(*alone), by_value);
-	link.gb_per_s = link_seconds_at_1gb(w, plan_off) / (alone[1] / 1e3);
-	options.link = link;
+	link.gb_per_s = link_seconds_at_1gb(w, plan) / (alone[1] / 1e3);
+	return link;
+}
+
+static void
+print_prediction(const char *name, const struct st_explanation *x,
+		 double measured)
+{
+	double ms = (double)x->step / 1e9;
+
+	printf("  predicted, %-23s %8.1f ms  (%+.1f %%): compute %.1f, "
+	       "contention %.1f, exposed %.1f; bound %.1f by %s\n",
+	       name, ms, 100 * (ms / measured - 1), (double)x->busy / 1e9,
+	       (double)x->contention / 1e9, (double)x->stalls / 1e9,
+	       (double)x->bound / 1e9, x->bound_by);
+}
+
+struct samples {
+	double off[MOST], on[MOST], compute[MOST], loss_off, loss_on;
+};
+
+static void
+sample(struct world *w, struct samples *s, int repeats,
+       const struct st_module *off, const struct st_module *on,
+       const struct st_link *link)
+{
+	for (int i = 0; i < repeats; i++) {
+		struct result a = run(w, off, link), b = run(w, on, link);
+
+		s->off[i] = a.step;
+		s->on[i] = b.step;
+		s->compute[i] = a.compute;
+		s->loss_off = a.loss;
+		s->loss_on = b.loss;
+	}
+}
+
+static void
+bench(struct world *w, int which, int repeats)
+{
+	struct st_calibration options = {
+		.ranks = 2, .repeats = 7, .search = search};
+	struct st_module *off = compile(w, cases[which].off, NULL), *on;
+	struct st_calibration_fit fit;
+	struct st_explanation x_off, x_on;
+	struct st_machine machine;
+	struct samples s;
+	double t_c, t_off, t_on;
+
+	options.link = fitting_link(w, off);
 	if (st_calibrate(&w->arena, &w->diag, &options, &machine, &fit))
 		fail(w, "cannot calibrate");
-	plan_off = compile(w, cases[which].off, &machine);
-	plan_on = compile(w, cases[which].on, &machine);
-	for (int i = 0; i < repeats; i++) {
-		alone[i] = run(w, plan_off, &none, 1, &loss_off);
-		off[i] = run(w, plan_off, &link, 0, &loss_off);
-		on[i] = run(w, plan_on, &link, 0, &loss_on);
-	}
+	off = compile(w, cases[which].off, &machine);
+	on = compile(w, cases[which].on, &machine);
+	sample(w, &s, repeats, off, on, &options.link);
 	printf("%s; emulated link of %.4f GB/s\n", cases[which].name,
-	       link.gb_per_s);
-	t_c = report("computation alone (T_c)", alone, repeats);
-	t_off = report("overlap off", off, repeats);
-	t_on = report("overlap on", on, repeats);
-	want_off = predict(w, plan_off, &machine, &x);
-	want_on = predict(w, plan_on, &machine, &x);
-	printf("  T_m/T_c %.2f; speed-up %.2f, efficiency %.2f\n"
-	       "  predicted: off %.1f ms (%+.1f %%), on %.1f ms (%+.1f %%), "
-	       "bound %.1f ms by %s\n  losses differ by %g\n",
+	       options.link.gb_per_s);
+	t_c = report("computation (T_c), overlap off", s.compute, repeats);
+	t_off = report("overlap off", s.off, repeats);
+	t_on = report("overlap on", s.on, repeats);
+	predict(w, off, &machine, &x_off);
+	predict(w, on, &machine, &x_on);
+	printf("  T_m/T_c %.2f; speed-up %.2f, efficiency %.2f\n",
 	       (t_off - t_c) / t_c, t_off / t_on,
-	       (t_off - t_on) / (t_off - t_c < t_c ? t_off - t_c : t_c),
-	       want_off, 100 * (want_off / t_off - 1), want_on,
-	       100 * (want_on / t_on - 1), (double)x.bound / 1e9, x.bound_by,
-	       loss_on - loss_off);
+	       (t_off - t_on) / (t_off - t_c < t_c ? t_off - t_c : t_c));
+	print_prediction("overlap off", &x_off, t_off);
+	print_prediction("overlap on", &x_on, t_on);
+	printf("  losses differ by %g\n", s.loss_on - s.loss_off);
 }
 
 int

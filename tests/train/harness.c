@@ -33,6 +33,7 @@ const char net_llama[] =
 	"               weight_decay: 0.1}}\n";
 
 int run_reference;
+int run_trace;
 static int passed, failed;
 
 void
@@ -98,7 +99,8 @@ compile(struct run *run, const char *yaml, const char *sets)
 static enum st_status
 start(struct run *run)
 {
-	struct st_session_options options = {.reference = run_reference};
+	struct st_session_options options = {.reference = run_reference,
+					     .trace = run_trace};
 	struct st_pipeline pipeline;
 	const struct st_type *type;
 	struct st_module *m;

@@ -24,6 +24,8 @@ struct run {
 
 /* Plain kernels for what is opened from now on. */
 extern int run_reference;
+/* Keep the times of the nodes likewise. */
+extern int run_trace;
 
 /* sets: "a.b=c d.e=f".  Messages go to stderr; 0 on success. */
 int run_open(struct run *run, const char *yaml, const char *sets);
