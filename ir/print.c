@@ -17,17 +17,16 @@ print_string(struct st_buffer *out, const char *text)
 }
 
 static void
-print_axes(const struct st_module *module, struct st_buffer *out,
-	   unsigned axes)
+print_axes(const struct st_module *module, struct st_buffer *out, unsigned axes)
 {
 	const char *plus = "";
 
 	for (uint32_t i = 0; i < module->mesh.count; i++) {
 		if (!(axes >> i & 1))
 			continue;
-		st_buffer_printf(out, "%s%s", plus,
-				 st_names_text(module->names,
-					       module->mesh.name[i]));
+		st_buffer_printf(
+			out, "%s%s", plus,
+			st_names_text(module->names, module->mesh.name[i]));
 		plus = "+";
 	}
 }
@@ -36,7 +35,8 @@ static void
 print_attr(const struct st_module *module, struct st_buffer *out,
 	   const struct st_attr *attr)
 {
-	st_buffer_printf(out, "%s=", st_key_name(attr->key));
+	st_buffer_puts(out, st_key_name(attr->key));
+	st_buffer_add(out, "=", 1);
 	switch (st_key_kind(attr->key)) {
 	case ST_ATTR_INT:
 		st_buffer_printf(out, "%lld", (long long)attr->i);
@@ -49,14 +49,33 @@ print_attr(const struct st_module *module, struct st_buffer *out,
 	}
 }
 
+/* Types are few and values many: a type's text is copied from where it was
+ * printed first. */
+struct spans {
+	struct span {
+		size_t at, length; /* in the output; length 0: not yet */
+	} * of;                    /* by type; NULL without memory */
+};
+
 static void
 print_type(const struct st_module *module, struct st_buffer *out,
-	   uint32_t value)
+	   struct spans *spans, uint32_t value)
 {
 	uint32_t at = module->values.at[value].arena_at;
+	struct span *span = NULL;
 
-	st_type_print(out, st_value_type(module, value), &module->mesh,
-		      module->names);
+	if (spans->of)
+		span = &spans->of[module->values.at[value].type];
+	if (span && span->length) {
+		st_buffer_add(out, out->text + span->at, span->length);
+	} else {
+		size_t begin = out->length;
+
+		st_type_print(out, st_value_type(module, value), &module->mesh,
+			      module->names);
+		if (span)
+			*span = (struct span){begin, out->length - begin};
+	}
 	if (at != ST_NONE)
 		st_buffer_printf(out, " @%lld",
 				 (long long)module->placements.at[at]);
@@ -66,7 +85,8 @@ static void
 print_value(const struct st_module *module, struct st_buffer *out,
 	    uint32_t value)
 {
-	st_buffer_printf(out, "%%%s", st_value_name(module, value));
+	st_buffer_add(out, "%", 1);
+	st_buffer_puts(out, st_value_name(module, value));
 }
 
 static const char *
@@ -78,7 +98,7 @@ communicator_name(const struct st_module *module, uint32_t on)
 
 static void
 print_node(const struct st_module *module, struct st_buffer *out,
-	   const struct st_node *node)
+	   struct spans *spans, const struct st_node *node)
 {
 	const char *separator = " ";
 
@@ -87,8 +107,9 @@ print_node(const struct st_module *module, struct st_buffer *out,
 		st_buffer_puts(out, i ? ", " : "");
 		print_value(module, out, node->first_result + i);
 	}
-	st_buffer_printf(out, " = %s%s", st_ops[node->op].name,
-			 node->start ? ".start" : "");
+	st_buffer_puts(out, " = ");
+	st_buffer_puts(out, st_ops[node->op].name);
+	st_buffer_puts(out, node->start ? ".start" : "");
 	for (uint32_t i = 0; i < node->operands; i++) {
 		st_buffer_puts(out, separator);
 		print_value(module, out, st_node_operand(module, node, i));
@@ -103,7 +124,7 @@ print_node(const struct st_module *module, struct st_buffer *out,
 	st_buffer_puts(out, " : ");
 	for (uint32_t i = 0; i < node->results; i++) {
 		st_buffer_puts(out, i ? ", " : "");
-		print_type(module, out, node->first_result + i);
+		print_type(module, out, spans, node->first_result + i);
 	}
 	if (node->region != ST_FORWARD)
 		st_buffer_printf(out, " !%s", st_region_name(node->region));
@@ -131,7 +152,7 @@ print_output(const struct st_module *module, struct st_buffer *out,
 
 static void
 print_entry(const struct st_module *module, struct st_buffer *out,
-	    const struct st_entry *entry)
+	    struct spans *spans, const struct st_entry *entry)
 {
 	st_buffer_printf(out, "\nentry @%s(",
 			 st_names_text(module->names, entry->name));
@@ -139,11 +160,11 @@ print_entry(const struct st_module *module, struct st_buffer *out,
 		st_buffer_puts(out, i ? ", " : "");
 		print_value(module, out, entry->first_input + i);
 		st_buffer_puts(out, " : ");
-		print_type(module, out, entry->first_input + i);
+		print_type(module, out, spans, entry->first_input + i);
 	}
 	st_buffer_puts(out, ") {\n");
 	for (uint32_t i = 0; i < entry->nodes; i++)
-		print_node(module, out,
+		print_node(module, out, spans,
 			   &module->nodes.at[entry->first_node + i]);
 	for (uint32_t i = 0; i < entry->outputs; i++)
 		print_output(module, out,
@@ -172,10 +193,10 @@ print_header(const struct st_module *module, struct st_buffer *out)
 	st_buffer_printf(out, "stretto-ir 1\nform %s\n",
 			 module->form == ST_RANKED ? "ranked" : "logical");
 	for (uint32_t i = 0; i < module->mesh.count; i++)
-		st_buffer_printf(out, "%s%s=%lld", i ? ", " : "mesh ",
-				 st_names_text(module->names,
-					       module->mesh.name[i]),
-				 (long long)module->mesh.size[i]);
+		st_buffer_printf(
+			out, "%s%s=%lld", i ? ", " : "mesh ",
+			st_names_text(module->names, module->mesh.name[i]),
+			(long long)module->mesh.size[i]);
 	if (module->mesh.count)
 		st_buffer_puts(out, "\n");
 	for (enum st_option option = 0; option < ST_OPTION_COUNT; option++)
@@ -195,6 +216,11 @@ print_header(const struct st_module *module, struct st_buffer *out)
 void
 st_print(const struct st_module *module, struct st_buffer *out)
 {
+	struct spans spans = {
+		st_arena_array(out->arena, module->types.count + 1,
+			       sizeof(struct span)),
+	};
+
 	print_header(module, out);
 	if (module->states.count)
 		st_buffer_puts(out, "\n");
@@ -204,9 +230,9 @@ st_print(const struct st_module *module, struct st_buffer *out)
 		st_buffer_printf(out, "state %s ", st_role_name(state->role));
 		print_value(module, out, state->value);
 		st_buffer_puts(out, " : ");
-		print_type(module, out, state->value);
+		print_type(module, out, &spans, state->value);
 		st_buffer_puts(out, "\n");
 	}
 	for (size_t i = 0; i < module->entries.count; i++)
-		print_entry(module, out, &module->entries.at[i]);
+		print_entry(module, out, &spans, &module->entries.at[i]);
 }

@@ -19,10 +19,13 @@ st_buffer_init(struct st_buffer *buffer, struct st_arena *arena)
 void
 st_buffer_add(struct st_buffer *buffer, const char *text, size_t length)
 {
-	char *grown = st_arena_grow(buffer->arena, buffer->text,
-				    buffer->length, &buffer->capacity,
-				    buffer->length + length + 1, 1);
+	char *grown = buffer->text;
 
+	/* What is outgrown stays in the arena, so text may lie in it. */
+	if (buffer->length + length >= buffer->capacity)
+		grown = st_arena_grow(buffer->arena, buffer->text,
+				      buffer->length, &buffer->capacity,
+				      buffer->length + length + 1, 1);
 	if (!grown)
 		return;
 	buffer->text = grown;

@@ -18,6 +18,7 @@ struct st_buffer {
 };
 
 void st_buffer_init(struct st_buffer *buffer, struct st_arena *arena);
+/* text may lie in the buffer itself. */
 void st_buffer_add(struct st_buffer *buffer, const char *text, size_t length);
 void st_buffer_puts(struct st_buffer *buffer, const char *text);
 void st_buffer_printf(struct st_buffer *buffer, const char *format, ...)

@@ -13,7 +13,27 @@ struct verifier {
 	uint32_t *writer;      /* of each state: output index + 1 */
 	uint32_t *becomes;     /* of each value: state that it becomes + 1 */
 	uint8_t *taken;        /* of each async value: something takes it */
+	/* Where the op's row has the key, from 1, and whether it must be
+	 * there: looked up once an op. */
+	uint8_t known[ST_OP_COUNT];
+	uint64_t needs[ST_OP_COUNT]; /* bit a key */
+	int16_t place[ST_OP_COUNT][ST_KEY_COUNT];
 };
+
+static void
+learn_keys(struct verifier *v, enum st_op op)
+{
+	_Static_assert(ST_KEY_COUNT <= 64, "one bit a key");
+
+	if (v->known[op])
+		return;
+	v->known[op] = 1;
+	for (enum st_key key = 0; key < ST_KEY_COUNT; key++) {
+		v->place[op][key] = (int16_t)st_op_key_place(op, key);
+		if (st_op_needs(op, key))
+			v->needs[op] |= (uint64_t)1 << key;
+	}
+}
 
 static void
 fault(struct verifier *v, uint32_t loc, const char *op, const char *what)
@@ -40,8 +60,10 @@ check_attrs(struct verifier *v, const struct st_node *node)
 	const char *name = st_ops[node->op].name;
 	int last = -1;
 
+	learn_keys(v, node->op);
 	for (enum st_key key = 0; key < ST_KEY_COUNT; key++)
-		if (st_op_needs(node->op, key) && !st_node_attr(m, node, key)) {
+		if ((v->needs[node->op] >> key & 1) &&
+		    !st_node_attr(m, node, key)) {
 			v->faults++;
 			st_error(m->diag, ST_EINPUT,
 				 st_module_loc_at(m, node->loc),
@@ -50,7 +72,7 @@ check_attrs(struct verifier *v, const struct st_node *node)
 		}
 	for (uint32_t i = 0; i < node->attrs; i++) {
 		enum st_key key = m->attrs.at[node->first_attr + i].key;
-		int place = st_op_key_place(node->op, key);
+		int place = v->place[node->op][key];
 
 		if (place <= last) {
 			fault(v, node->loc, name,
@@ -202,8 +224,7 @@ check_place(struct verifier *v, uint32_t index, uint32_t target,
 			&m->nodes.at[v->last_reader[target]];
 
 		v->faults++;
-		st_error(m->diag, ST_EINPUT,
-			 st_module_loc_at(m, reader->loc),
+		st_error(m->diag, ST_EINPUT, st_module_loc_at(m, reader->loc),
 			 "%s reads '%%%s' after '%%%s' has taken its place",
 			 st_ops[reader->op].name, st_value_name(m, target),
 			 st_value_name(m, output->value));
@@ -211,8 +232,7 @@ check_place(struct verifier *v, uint32_t index, uint32_t target,
 }
 
 static void
-check_output(struct verifier *v, const struct st_entry *entry,
-	     uint32_t index)
+check_output(struct verifier *v, const struct st_entry *entry, uint32_t index)
 {
 	const struct st_module *m = v->module;
 	const struct st_output *output = &m->outputs.at[index];
@@ -245,9 +265,8 @@ check_output(struct verifier *v, const struct st_entry *entry,
 		v->faults++;
 		st_error(m->diag, ST_EINPUT, st_module_loc_at(m, loc),
 			 "ret: '%%%s' is %s, the state '%%%s' is %s",
-			 st_value_name(m, output->value),
-			 print_types(m, &have), st_value_name(m, target),
-			 print_types(m, &want));
+			 st_value_name(m, output->value), print_types(m, &have),
+			 st_value_name(m, target), print_types(m, &want));
 	}
 	check_place(v, index, target, writer, loc);
 }
@@ -351,8 +370,8 @@ st_verify(const struct st_module *module)
 
 	if (module->arena->failed)
 		return st_error_memory(module->diag);
-	v.last_reader = st_arena_array(module->arena, states,
-				       sizeof(*v.last_reader));
+	v.last_reader =
+		st_arena_array(module->arena, states, sizeof(*v.last_reader));
 	v.writer = st_arena_array(module->arena, states, sizeof(*v.writer));
 	v.becomes = st_arena_array(module->arena, module->values.count + 1,
 				   sizeof(*v.becomes));
