@@ -103,6 +103,7 @@ find_ranks(struct st_arrange *a)
 	for (uint32_t i = t->count; i-- > 0;) {
 		const struct st_task *task = &t->at[i];
 		int64_t most = 0, feed = INT64_MAX / 2;
+		uint32_t fed = ST_NONE;
 
 		for (uint32_t s = 0; s < task->succs; s++) {
 			uint32_t next = t->edges[task->first_succ + s];
@@ -111,9 +112,11 @@ find_ranks(struct st_arrange *a)
 				continue;
 			most = a->rank[next];
 			feed = a->feed[next];
+			fed = a->fed[next];
 		}
 		a->rank[i] = most + task->work;
 		a->feed[i] = st_task_is_comm(task) ? 0 : feed + task->work;
+		a->fed[i] = st_task_is_comm(task) ? i : fed;
 	}
 }
 
@@ -134,8 +137,8 @@ find_deadlines(struct st_arrange *a, const uint32_t *computes)
 		if (!st_task_is_comm(task))
 			continue;
 		for (uint32_t s = 0; s < task->succs; s++) {
-			uint32_t d = a->deadline[t->edges[task->first_succ +
-							  s]];
+			uint32_t d =
+				a->deadline[t->edges[task->first_succ + s]];
 
 			least = d < least ? d : least;
 		}
@@ -151,8 +154,7 @@ emit(struct st_arrange *a, uint32_t node)
 	a->order[a->count++] = node;
 }
 
-static void
-note_ready(struct st_arrange *a, uint32_t task);
+static void note_ready(struct st_arrange *a, uint32_t task);
 
 /* A task is done with: what follows it may come closer. */
 static void
@@ -215,8 +217,7 @@ note_ready(struct st_arrange *a, uint32_t task)
 	}
 }
 
-static void
-wait_for(struct st_arrange *a, uint32_t task);
+static void wait_for(struct st_arrange *a, uint32_t task);
 
 static void
 start(struct st_arrange *a, uint32_t task)
@@ -283,8 +284,8 @@ is_in_sight(const struct st_arrange *a, uint32_t task)
 {
 	int64_t need;
 
-	if (a->rules.horizon < 0 || a->deadline[task] >=
-					    a->tasks->compute_count ||
+	if (a->rules.horizon < 0 ||
+	    a->deadline[task] >= a->tasks->compute_count ||
 	    a->rules.choice != ST_CHOICE_GIVEN)
 		return 1;
 	need = a->begins[a->deadline[task]] - a->begins[a->now];
@@ -304,18 +305,72 @@ next_of_lane(struct st_arrange *a, int lane)
 	return is_before(a, other, maker) ? other : maker;
 }
 
-/* Keeps every lane busy through the next `ahead` picoseconds. */
+/* How much can be computed behind a collective before the next one. */
+static int64_t
+unlocks(const struct st_arrange *a, uint32_t task)
+{
+	const struct st_tasks *t = a->tasks;
+	int64_t most = 0;
+
+	for (uint32_t s = 0; s < t->at[task].succs; s++) {
+		uint32_t next = t->edges[t->at[task].first_succ + s];
+
+		if (!st_task_is_comm(&t->at[next]) && a->feed[next] > most)
+			most = a->feed[next];
+	}
+	return most;
+}
+
+/*
+ * Should a lane rather stay dry for a moment?  `next`, which is computed now,
+ * soon makes the operand of another collective of that lane, and that one is
+ * needed sooner, or lets more be computed while this one runs.
+ */
+static int
+is_held(const struct st_arrange *a, uint32_t task, uint32_t next)
+{
+	const struct st_tasks *t = a->tasks;
+	uint32_t rival;
+
+	if (!a->rules.hold || next == ST_NONE)
+		return 0;
+	rival = a->fed[next];
+	if (rival == ST_NONE || rival == task || a->state[rival] != BLOCKED ||
+	    t->at[rival].lane != t->at[task].lane ||
+	    a->feed[next] > t->at[task].work / 4)
+		return 0;
+	if (a->rules.choice == ST_CHOICE_GIVEN)
+		return is_before(a, rival, task);
+	return unlocks(a, rival) > 2 * unlocks(a, task);
+}
+
+/* What is waited for next goes first. */
 static void
-feed_lanes(struct st_arrange *a, int64_t ahead)
+start_needed(struct st_arrange *a, uint32_t task)
+{
+	const struct st_task *at = &a->tasks->at[task];
+
+	for (uint32_t p = 0; p < at->preds; p++) {
+		uint32_t from = a->tasks->edges[at->first_pred + p];
+
+		if (st_task_is_comm(&a->tasks->at[from]) &&
+		    a->state[from] == READY)
+			start(a, from);
+	}
+}
+
+/* Keeps every lane busy through the next `ahead` picoseconds, in which `next`
+ * is computed (ST_NONE: not known). */
+static void
+feed_lanes(struct st_arrange *a, int64_t ahead, uint32_t next)
 {
 	for (int lane = 0; lane < a->tasks->lanes; lane++)
 		while (st_lanes_backlog(&a->lanes, lane) <= ahead) {
 			uint32_t task = next_of_lane(a, lane);
 
-			if (task == ST_NONE)
+			if (task == ST_NONE || is_held(a, task, next))
 				break;
-			if (a->maker[task] &&
-			    a->rules.limit != INT64_MAX)
+			if (a->maker[task] && a->rules.limit != INT64_MAX)
 				st_segment_add(&a->segment, a->now,
 					       a->deadline[task],
 					       a->made[task]);
@@ -411,6 +466,15 @@ is_preferred(const struct st_arrange *a, uint32_t i, uint32_t best)
 	return gap > 0;
 }
 
+/* What a stall costs if the computations behind it hide the next one. */
+static int64_t
+stall_behind(const struct st_arrange *a, uint32_t task, int64_t stall)
+{
+	int64_t behind = a->feed[task] < stall ? a->feed[task] : stall;
+
+	return 2 * stall - behind;
+}
+
 /* Within the window the one that stalls least; of those the best. */
 static uint32_t
 choose(struct st_arrange *a)
@@ -426,6 +490,9 @@ choose(struct st_arrange *a)
 		if (a->place[task] > far)
 			break;
 		stall = stall_of(a, task);
+		/* A stall that lets more be computed is the lesser one. */
+		if (a->rules.hold && stall > 0)
+			stall = stall_behind(a, task, stall);
 		if (stall > least ||
 		    (stall == least && !is_preferred(a, i, best)))
 			continue;
@@ -451,7 +518,7 @@ wait_for_any(struct st_arrange *a)
 	sweep(a);
 	if (a->ready_count)
 		return;
-	feed_lanes(a, 0);
+	feed_lanes(a, 0, ST_NONE);
 	for (int lane = 0; lane < a->tasks->lanes; lane++)
 		if (a->lanes.head[lane] >= 0 && a->lanes.head[lane] < first)
 			first = a->lanes.head[lane];
@@ -516,8 +583,8 @@ run_sync(struct st_arrange *a, const uint32_t *computes)
 	for (uint32_t i = 0; i <= t->compute_count; i++) {
 		for (int lane = 0; lane < t->lanes; lane++)
 			for (;;) {
-				uint32_t task = top_of(
-					a, &a->heaps[2 * lane + 1]);
+				uint32_t task =
+					top_of(a, &a->heaps[2 * lane + 1]);
 
 				if (task == ST_NONE)
 					break;
@@ -535,7 +602,7 @@ finish(struct st_arrange *a)
 
 	a->now = t->compute_count;
 	make_room(a);
-	feed_lanes(a, INT64_MAX / 2);
+	feed_lanes(a, INT64_MAX / 2, ST_NONE);
 	for (uint32_t i = 0; i < t->count; i++)
 		if (st_task_is_comm(&t->at[i]))
 			wait_for(a, i);
@@ -551,8 +618,7 @@ find_base(struct st_arrange *a, const uint32_t *computes)
 	uint32_t position = 0, base = t->entry->first_node;
 	int64_t most = 0;
 
-	a->rules = (struct st_arrange_rules){.limit = INT64_MAX,
-					     .horizon = -1};
+	a->rules = (struct st_arrange_rules){.limit = INT64_MAX, .horizon = -1};
 	reset(a);
 	memset(a->lent, 0, t->count * sizeof(int64_t));
 	begin(a);
@@ -604,8 +670,10 @@ st_arrange_run(struct st_arrange *a, const uint32_t *computes,
 	const struct st_tasks *t = a->tasks;
 
 	a->rules = *rules;
-	if (rules->choice != ST_CHOICE_GIVEN)
+	if (!computes)
 		computes = t->computes;
+	for (uint32_t i = 0; i < t->compute_count; i++)
+		a->place[computes[i]] = i;
 	find_deadlines(a, computes);
 	find_begins(a, computes);
 	if (rules->limit != INT64_MAX)
@@ -627,12 +695,15 @@ st_arrange_run(struct st_arrange *a, const uint32_t *computes,
 				task = choose(a);
 			}
 			make_room(a);
-			feed_lanes(a, t->at[task].work);
+			if (rules->hold)
+				start_needed(a, task);
+			feed_lanes(a, t->at[task].work, task);
 			compute(a, task);
 		}
 	}
 	finish(a);
-	a->top = st_peak_run(&a->peak, a->order, a->count, NULL);
+	a->top = rules->draft ? 0
+			      : st_peak_run(&a->peak, a->order, a->count, NULL);
 }
 
 /* A bucket runs when its last start is issued. */
@@ -723,6 +794,7 @@ st_arrange_init(struct st_arrange *a, const struct st_tasks *t,
 	a->left = st_arena_array(arena, n, sizeof(uint32_t));
 	a->rank = st_arena_array(arena, n, sizeof(int64_t));
 	a->feed = st_arena_array(arena, n, sizeof(int64_t));
+	a->fed = st_arena_array(arena, n, sizeof(uint32_t));
 	a->lent = st_arena_array(arena, n, sizeof(int64_t));
 	a->made = st_arena_array(arena, n, sizeof(int64_t));
 	a->ticket = st_arena_array(arena, n, sizeof(int32_t));
@@ -737,10 +809,10 @@ st_arrange_init(struct st_arrange *a, const struct st_tasks *t,
 	a->pending = st_arena_array(arena, n, sizeof(uint32_t));
 	a->flying = st_arena_array(arena, n, sizeof(uint32_t));
 	a->ready = st_arena_array(arena, n, sizeof(uint32_t));
-	a->order = st_arena_array(arena, t->entry->nodes + 1u,
-				  sizeof(uint32_t));
-	a->during = st_arena_array(arena, t->entry->nodes + 2u,
-				   sizeof(int64_t));
+	a->order =
+		st_arena_array(arena, t->entry->nodes + 1u, sizeof(uint32_t));
+	a->during =
+		st_arena_array(arena, t->entry->nodes + 2u, sizeof(int64_t));
 	for (int i = 0; i < 2 * t->lanes; i++)
 		a->heaps[i].at = st_arena_array(arena, n, sizeof(uint32_t));
 	if (arena->failed ||
@@ -748,8 +820,6 @@ st_arrange_init(struct st_arrange *a, const struct st_tasks *t,
 			  t->count) ||
 	    st_segment_init(&a->segment, arena, t->compute_count + 1))
 		return st_error_memory(t->module->diag);
-	for (uint32_t i = 0; i < t->compute_count; i++)
-		a->place[t->computes[i]] = i;
 	for (uint32_t i = 0; i < t->compute_count; i++)
 		a->busy += t->at[t->computes[i]].work;
 	find_ranks(a);

@@ -35,6 +35,8 @@ struct st_arrange_rules {
 	int64_t limit;   /* bytes; INT64_MAX: none */
 	int64_t horizon; /* ps before its use that a result may be made; -1 */
 	int sync;        /* no overlap at all */
+	int hold;  /* a lane may stay dry for a collective that comes next */
+	int draft; /* top is not needed */
 };
 
 struct st_heap {
@@ -53,6 +55,7 @@ struct st_arrange {
 	uint32_t *left;     /* what must be done before */
 	int64_t *rank;      /* longest way to the end */
 	int64_t *feed;      /* on that way, computation before a collective */
+	uint32_t *fed;      /* that collective, or ST_NONE */
 	int64_t *lent, *made; /* of collectives, in bytes */
 	int32_t *ticket;
 	uint8_t *state;

@@ -31,6 +31,8 @@
 
 #include <string.h>
 
+enum { DRAFTS = 3 };
+
 struct scheduler {
 	const struct st_module *in;
 	const struct st_machine *machine;
@@ -41,8 +43,13 @@ struct scheduler {
 	int64_t best_time, best_top;
 	int64_t limit; /* of what the entry computes */
 	int64_t time;  /* of all entries, as ordered last */
-	uint32_t *computes; /* an order of computations */
-	uint32_t **orders;  /* by entry: the order found */
+	int64_t top;   /* most of what lives, with what is fixed */
+	struct {
+		uint32_t *computes; /* an order of computations */
+		int64_t time;
+	} drafts[DRAFTS]; /* quickest first */
+	int draft_count;
+	uint32_t **orders; /* by entry: the order found */
 };
 
 /* Within a thousandth two times are one, and memory decides. */
@@ -88,6 +95,7 @@ try_given(struct scheduler *s, const uint32_t *computes)
 	for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
 		struct st_arrange_rules rules = {
 			.limit = s->limit,
+			.hold = 1,
 			.horizon = ahead[i] < 0 ? -1 : ahead[i] * longest,
 		};
 
@@ -96,22 +104,93 @@ try_given(struct scheduler *s, const uint32_t *computes)
 	}
 }
 
+/* An order of computations found by choosing freely; of all those only the
+ * quickest are worth a second look. */
 static void
+keep_draft(struct scheduler *s, int64_t time)
+{
+	size_t bytes = s->tasks.compute_count * sizeof(uint32_t);
+	uint32_t *order = s->drafts[DRAFTS - 1].computes;
+	int i = DRAFTS - 1;
+
+	for (int k = 0; k < s->draft_count; k++)
+		if (s->drafts[k].time == time &&
+		    memcmp(s->drafts[k].computes, s->arrange.chosen, bytes) ==
+			    0)
+			return;
+	if (s->draft_count == DRAFTS && time >= s->drafts[i].time)
+		return;
+	if (s->draft_count < DRAFTS) {
+		i = s->draft_count++;
+		order = s->drafts[i].computes;
+	}
+	for (; i > 0 && s->drafts[i - 1].time > time; i--)
+		s->drafts[i] = s->drafts[i - 1];
+	s->drafts[i].time = time;
+	s->drafts[i].computes = order;
+	memcpy(order, s->arrange.chosen, bytes);
+}
+
+/* Returns how long the step takes without a limit. */
+static int64_t
 try_choice(struct scheduler *s, enum st_choice choice, uint32_t window,
 	   int64_t slack)
 {
 	struct st_arrange_rules rules = {.choice = choice,
 					 .window = window,
 					 .slack = slack,
+					 .hold = 1,
+					 .draft = 1,
 					 .limit = INT64_MAX,
 					 .horizon = -1};
 
 	st_arrange_run(&s->arrange, NULL, &rules);
-	memcpy(s->computes, s->arrange.chosen,
-	       s->tasks.compute_count * sizeof(uint32_t));
-	if (memcmp(s->computes, s->tasks.computes,
-		   s->tasks.compute_count * sizeof(uint32_t)) != 0)
-		try_given(s, s->computes);
+	keep_draft(s, s->arrange.time);
+	return s->arrange.time;
+}
+
+/*
+ * How much longer ways may differ and still count as one decides how far the
+ * pieces of a layer drift apart, and the best drift is the model's own: the
+ * slack is searched, first by halves, then between the best and its
+ * neighbours.  stage: computation between two collectives.
+ */
+static void
+search_slack(struct scheduler *s, uint32_t window, int64_t stage)
+{
+	static const int64_t fine[] = {18, 21, 26, 30};
+	int64_t best = 0, least = INT64_MAX;
+
+	for (int k = 0; k < 6; k++) {
+		int64_t slack = stage << k;
+		int64_t time = try_choice(s, ST_CHOICE_PHASE, window, slack);
+
+		if (time < least) {
+			least = time;
+			best = slack;
+		}
+	}
+	for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++)
+		try_choice(s, ST_CHOICE_PHASE, window, best / 32 * fine[i]);
+}
+
+static void
+try_choices(struct scheduler *s)
+{
+	int64_t stage = 0;
+	uint32_t comms = s->tasks.count - s->tasks.compute_count;
+
+	for (uint32_t i = 0; i < s->tasks.compute_count; i++)
+		stage += s->tasks.at[s->tasks.computes[i]].work;
+	stage = stage / (comms + 1);
+	s->draft_count = 0;
+	try_choice(s, ST_CHOICE_FILL, 64, 0);
+	try_choice(s, ST_CHOICE_RANK, 64, 0);
+	search_slack(s, 16, stage);
+	try_choice(s, ST_CHOICE_PHASE, 64, 8 * stage);
+	try_choice(s, ST_CHOICE_PHASE, 128, 32 * stage);
+	for (int i = 0; i < s->draft_count; i++)
+		try_given(s, s->drafts[i].computes);
 }
 
 /* The program as it stands, and without overlap but with collectives where
@@ -119,9 +198,8 @@ try_choice(struct scheduler *s, enum st_choice choice, uint32_t window,
 static void
 try_program(struct scheduler *s)
 {
-	struct st_arrange_rules rules = {.limit = INT64_MAX,
-					 .horizon = -1,
-					 .sync = 1};
+	struct st_arrange_rules rules = {
+		.limit = INT64_MAX, .horizon = -1, .sync = 1};
 
 	st_arrange_run(&s->arrange, s->tasks.computes, &rules);
 	keep_if_better(s);
@@ -156,7 +234,6 @@ order_entry(struct scheduler *s, const struct st_entry *entry,
 {
 	const char *why = NULL;
 	enum st_status status;
-	int64_t stage = 0; /* computation between two collectives, times 8 */
 	int comms = 0;
 
 	st_live_entry(&s->live, entry);
@@ -169,25 +246,20 @@ order_entry(struct scheduler *s, const struct st_entry *entry,
 	ST_TRY(status);
 	for (uint32_t i = 0; i < s->tasks.count; i++)
 		comms += st_task_is_comm(&s->tasks.at[i]);
-	for (uint32_t i = 0; i < s->tasks.compute_count; i++)
-		stage += s->tasks.at[s->tasks.computes[i]].work;
-	stage = stage / (comms + 1) * 8;
 	if (comms == 0)
 		return ST_OK;
 	ST_TRY(st_arrange_init(&s->arrange, &s->tasks, s->machine));
 	s->best = st_arena_array(s->in->arena, entry->nodes + 1u,
 				 sizeof(uint32_t));
-	s->computes = st_arena_array(s->in->arena, s->tasks.count + 1u,
-				     sizeof(uint32_t));
+	for (int i = 0; i < DRAFTS; i++)
+		s->drafts[i].computes = st_arena_array(
+			s->in->arena, s->tasks.count + 1u, sizeof(uint32_t));
 	if (s->in->arena->failed)
 		return st_error_memory(s->in->diag);
 	s->best_time = -1;
 	try_program(s);
 	try_given(s, s->tasks.computes);
-	try_choice(s, ST_CHOICE_FILL, 64, 0);
-	try_choice(s, ST_CHOICE_RANK, 64, 0);
-	try_choice(s, ST_CHOICE_PHASE, 64, stage);
-	try_choice(s, ST_CHOICE_PHASE, 128, 4 * stage);
+	try_choices(s);
 	ST_TRY(improve(s));
 	s->orders[entry - s->in->entries.at] = s->best;
 	s->time += s->best_time;
@@ -271,12 +343,17 @@ static enum st_status
 order_all(struct scheduler *s, int64_t limit, struct st_pass_context *cx)
 {
 	cx->changes = 0;
-	s->time = 0;
+	s->time = s->top = 0;
 	for (size_t e = 0; e < s->in->entries.count; e++) {
 		const struct st_entry *entry = &s->in->entries.at[e];
 
-		s->limit = limit ? limit - fixed_bytes(s, entry) : INT64_MAX;
+		int64_t fixed = fixed_bytes(s, entry);
+
+		s->limit = limit ? limit - fixed : INT64_MAX;
+		s->best_top = 0;
 		ST_TRY(order_entry(s, entry, cx));
+		if (s->best_top + fixed > s->top)
+			s->top = s->best_top + fixed;
 	}
 	return ST_OK;
 }
@@ -323,7 +400,7 @@ tighten(struct scheduler *s, int64_t limit, struct st_pass_context *cx,
 		ST_TRY(attempt(s, tight, cx, out, &bytes));
 		if (bytes <= limit)
 			return ST_OK;
-		tight -= bytes - limit;
+		tight = (s->top < tight ? s->top : tight) - (bytes - limit);
 	}
 	*out = NULL;
 	return ST_OK;
