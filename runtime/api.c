@@ -9,6 +9,7 @@
 #include "runtime/session.h"
 #include "runtime/weights.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +100,15 @@ no_memory(void)
 	return STRETTO_DEVICE;
 }
 
+/* For arguments without which there is no diag to report to. */
+static int
+is_null(const char *function, const char *what)
+{
+	snprintf(last_error, sizeof(last_error),
+		 "stretto: error: %s: the %s is NULL\n", function, what);
+	return STRETTO_USAGE;
+}
+
 /* Runs the passes that are still to come and prints the plan. */
 static enum st_status
 complete(stretto_plan *plan)
@@ -130,6 +140,21 @@ hand_out(stretto_plan *made, enum st_status status, stretto_plan **plan)
 	return code;
 }
 
+/* Says what to do with a file that is IR text, if that was the reason. */
+static enum st_status
+hint(stretto_plan *plan, enum st_status status)
+{
+	static const char reason[] = "this looks like IR text";
+	const struct st_diag *diag = &plan->diag;
+
+	if (status != ST_OK && diag->count &&
+	    strncmp(diag->messages[diag->count - 1].text, reason,
+		    sizeof(reason) - 1) == 0)
+		st_note(&plan->diag, st_no_loc(),
+			"IR text is loaded with stretto_load");
+	return status;
+}
+
 static enum st_status
 compile(stretto_plan *plan, const struct st_model_source *source)
 {
@@ -142,8 +167,8 @@ compile(stretto_plan *plan, const struct st_model_source *source)
 		if (!source->sets || !source->sets[i])
 			return st_error(&plan->diag, ST_EUSAGE, st_no_loc(),
 					"sets[%zu] is NULL", i);
-	ST_TRY(st_model_load(&plan->arena, &plan->diag, &plan->names, source,
-			     &model));
+	ST_TRY(hint(plan, st_model_load(&plan->arena, &plan->diag,
+					&plan->names, source, &model)));
 	return st_model_lower(model, &plan->module);
 }
 
@@ -157,8 +182,10 @@ stretto_compile(const char *path, const char *const *sets, size_t set_count,
 					 .sets = sets,
 					 .set_count = set_count,
 					 .search = search};
-	stretto_plan *made = create_plan();
+	stretto_plan *made = plan ? create_plan() : NULL;
 
+	if (!plan)
+		return is_null("stretto_compile", "place for the plan");
 	if (!made)
 		return no_memory();
 	return hand_out(made, compile(made, &source), plan);
@@ -184,10 +211,20 @@ parse(stretto_plan *plan, const char *name, const char *text, size_t length)
 int
 stretto_load_text(const char *text, size_t length, stretto_plan **plan)
 {
-	stretto_plan *made = create_plan();
+	stretto_plan *made = plan ? create_plan() : NULL;
 
+	if (!plan)
+		return is_null("stretto_load_text", "place for the plan");
 	return made ? hand_out(made, parse(made, "text", text, length), plan)
 		    : no_memory();
+}
+
+static int
+ends_in(const char *text, const char *end)
+{
+	size_t length = strlen(text), want = strlen(end);
+
+	return length > want && strcmp(text + length - want, end) == 0;
 }
 
 static enum st_status
@@ -202,6 +239,10 @@ parse_file(stretto_plan *plan, const char *path)
 	ST_TRY(st_mapfile_open(&file, &plan->diag, path));
 	status = parse(plan, path, (const char *)file.data,
 		       (size_t)file.size);
+	if (status != ST_OK && (ends_in(path, ".yaml") ||
+				ends_in(path, ".yml")))
+		st_note(&plan->diag, st_no_loc(),
+			"a net is compiled with stretto_compile");
 	st_mapfile_close(&file);
 	return status;
 }
@@ -209,8 +250,10 @@ parse_file(stretto_plan *plan, const char *path)
 int
 stretto_load(const char *path, stretto_plan **plan)
 {
-	stretto_plan *made = create_plan();
+	stretto_plan *made = plan ? create_plan() : NULL;
 
+	if (!plan)
+		return is_null("stretto_load", "place for the plan");
 	return made ? hand_out(made, parse_file(made, path), plan)
 		    : no_memory();
 }
@@ -218,6 +261,9 @@ stretto_load(const char *path, stretto_plan **plan)
 int
 stretto_plan_text(const stretto_plan *plan, const char **text, size_t *length)
 {
+	if (!plan || !text || !length)
+		return is_null("stretto_plan_text",
+			       plan ? "place for the text" : "plan");
 	*text = plan->text.text;
 	*length = plan->text.length;
 	return STRETTO_OK;
@@ -226,15 +272,17 @@ stretto_plan_text(const stretto_plan *plan, const char **text, size_t *length)
 int
 stretto_plan_info(const stretto_plan *plan, struct stretto_plan_info *info)
 {
-	struct stretto_plan_info all = {
-		.struct_size = info->struct_size,
-		.ranks = st_mesh_ranks(&plan->module->mesh),
-		.parameters = plan->parameters,
-		.nodes = (int64_t)plan->module->nodes.count,
-		.arena_bytes = plan->module->arena_bytes,
-	};
-	size_t size = info->struct_size;
+	struct stretto_plan_info all;
+	size_t size;
 
+	if (!plan || !info)
+		return is_null("stretto_plan_info", plan ? "info" : "plan");
+	size = info->struct_size;
+	all.struct_size = size;
+	all.ranks = st_mesh_ranks(&plan->module->mesh);
+	all.parameters = plan->parameters;
+	all.nodes = (int64_t)plan->module->nodes.count;
+	all.arena_bytes = plan->module->arena_bytes;
 	/* A caller built against another version gets what both know. */
 	memcpy(info, &all, size < sizeof(all) ? size : sizeof(all));
 	return STRETTO_OK;
@@ -249,16 +297,35 @@ stretto_free(stretto_plan *plan)
 	free(plan);
 }
 
+static enum st_status
+open_session(stretto_session *s, const stretto_plan *plan,
+	     const struct stretto_options *given)
+{
+	struct st_session_options o = {.reference = given->reference,
+				       .timeout_ms = given->timeout_ms};
+
+	/* Locations in the plan lead into its files, whoever reports them. */
+	if (!st_diag_share_sources(&s->diag, &plan->diag))
+		return st_error_memory(&s->diag);
+	if (given->timeout_ms < 0)
+		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+				"timeout_ms is negative");
+	return st_session_open(&s->arena, &s->diag, s->module, &o,
+			       &s->session);
+}
+
 int
 stretto_open(const stretto_plan *plan, const struct stretto_options *options,
 	     stretto_session **session)
 {
-	stretto_session *s = calloc(1, sizeof(*s));
 	struct stretto_options given = {0};
-	struct st_session_options o = {0};
-	enum st_status status;
+	stretto_session *s;
 	int code;
 
+	if (!plan || !session)
+		return is_null("stretto_open",
+			       plan ? "place for the session" : "plan");
+	s = calloc(1, sizeof(*s));
 	if (!s)
 		return no_memory();
 	if (options)
@@ -266,22 +333,10 @@ stretto_open(const stretto_plan *plan, const struct stretto_options *options,
 		       options->struct_size < sizeof(given)
 			       ? options->struct_size
 			       : sizeof(given));
-	o.reference = given.reference;
-	o.timeout_ms = given.timeout_ms;
 	st_arena_init(&s->arena, NULL);
 	st_diag_init(&s->diag, &s->arena);
 	s->module = plan->module;
-	/* Locations in the plan lead into its files, whoever reports them. */
-	status = ST_OK;
-	if (!st_diag_share_sources(&s->diag, &plan->diag))
-		status = st_error_memory(&s->diag);
-	if (status == ST_OK && given.timeout_ms < 0)
-		status = st_error(&s->diag, ST_EUSAGE, st_no_loc(),
-				  "timeout_ms is negative");
-	if (status == ST_OK)
-		status = st_session_open(&s->arena, &s->diag, s->module, &o,
-					 &s->session);
-	code = finish(&s->diag, status);
+	code = finish(&s->diag, open_session(s, plan, &given));
 	if (code == STRETTO_OK)
 		*session = s;
 	else
@@ -334,6 +389,46 @@ find_bindable(const stretto_session *s, const char *name)
 	return ST_NONE;
 }
 
+/* Adds a name to a list of them, once. */
+static void
+list_name(struct st_buffer *list, const char *name)
+{
+	char *quoted = st_arena_printf(list->arena, "'%s'", name);
+
+	if (quoted && !(list->length && strstr(list->text, quoted)))
+		st_buffer_printf(list, "%s%s", list->length ? ", " : "",
+				 quoted);
+}
+
+static enum st_status
+no_bindable(stretto_session *s, const char *name)
+{
+	const struct st_module *m = s->module;
+	struct st_buffer inputs, outputs;
+
+	st_buffer_init(&inputs, &s->arena);
+	st_buffer_init(&outputs, &s->arena);
+	for (size_t e = 0; e < m->entries.count; e++) {
+		const struct st_entry *entry = &m->entries.at[e];
+		const struct st_output *o =
+			&m->outputs.at[entry->first_output];
+
+		for (uint32_t i = 0; i < entry->inputs; i++)
+			list_name(&inputs,
+				  st_value_name(m, entry->first_input + i));
+		for (uint32_t i = 0; i < entry->outputs; i++)
+			if (o[i].state == ST_NONE)
+				list_name(&outputs,
+					  st_names_text(m->names, o[i].name));
+	}
+	return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+			"bind: %s%s%s; inputs are %s; outputs are %s",
+			name ? "no entry has an input or output '" : "",
+			name ? name : "the name is NULL", name ? "'" : "",
+			inputs.length ? inputs.text : "none",
+			outputs.length ? outputs.text : "none");
+}
+
 static enum st_status
 check_bindable(stretto_session *s, const char *name, const void *data,
 	       size_t bytes)
@@ -342,13 +437,9 @@ check_bindable(stretto_session *s, const char *name, const void *data,
 	uint32_t value;
 	size_t want;
 
-	if (!name)
-		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
-				"bind: the name is NULL");
-	value = find_bindable(s, name);
+	value = name ? find_bindable(s, name) : ST_NONE;
 	if (value == ST_NONE)
-		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
-				"no entry has an input or output '%s'", name);
+		return no_bindable(s, name);
 	type = st_value_type(s->module, value);
 	want = (size_t)st_type_elements(type) * st_dtype_size(type->dtype);
 	if (bytes != want)
@@ -387,14 +478,19 @@ bind(stretto_session *s, const char *name, void *data, size_t bytes)
 int
 stretto_bind(stretto_session *s, const char *name, void *data, size_t bytes)
 {
+	if (!s)
+		return is_null("stretto_bind", "session");
 	return finish(&s->diag, bind(s, name, data, bytes));
 }
 
 int
 stretto_capture(stretto_session *s)
 {
-	uint32_t init = st_module_find_entry(s->module, "init");
+	uint32_t init;
 
+	if (!s)
+		return is_null("stretto_capture", "session");
+	init = st_module_find_entry(s->module, "init");
 	if (init == ST_NONE)
 		return finish(&s->diag,
 			      st_error(&s->diag, ST_EINPUT, st_no_loc(),
@@ -452,15 +548,28 @@ has_prologue(const stretto_session *s)
 }
 
 static enum st_status
+no_entry(stretto_session *s, const char *name)
+{
+	const struct st_module *m = s->module;
+	struct st_buffer list;
+
+	st_buffer_init(&list, &s->arena);
+	for (size_t e = 0; e < m->entries.count; e++)
+		list_name(&list,
+			  st_names_text(m->names, m->entries.at[e].name));
+	return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
+			"the plan has no entry '%s'; it has %s", name,
+			list.length ? list.text : "none");
+}
+
+static enum st_status
 replay(stretto_session *s, const char *name, void *stream)
 {
 	uint32_t entry = name ? st_module_find_entry(s->module, name)
 			      : ST_NONE;
 
 	if (entry == ST_NONE)
-		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
-				"the plan has no entry '%s'",
-				name ? name : "(NULL)");
+		return no_entry(s, name ? name : "(NULL)");
 	if (stream)
 		return st_error(&s->diag, ST_EUSAGE, st_no_loc(),
 				"the cpu backend has no streams");
@@ -482,6 +591,8 @@ replay(stretto_session *s, const char *name, void *stream)
 int
 stretto_replay(stretto_session *s, const char *entry, void *stream)
 {
+	if (!s)
+		return is_null("stretto_replay", "session");
 	return finish(&s->diag, replay(s, entry, stream));
 }
 
@@ -527,9 +638,12 @@ find_state(stretto_session *s, const char *name, const void *data,
 int
 stretto_read(stretto_session *s, const char *name, void *data, size_t bytes)
 {
+	enum st_status status;
 	uint32_t state;
-	enum st_status status = find_state(s, name, data, bytes, &state);
 
+	if (!s)
+		return is_null("stretto_read", "session");
+	status = find_state(s, name, data, bytes, &state);
 	if (status == ST_OK)
 		status = st_session_read_state(s->session, state, data);
 	return finish(&s->diag, status);
@@ -539,9 +653,12 @@ int
 stretto_write(stretto_session *s, const char *name, const void *data,
 	      size_t bytes)
 {
+	enum st_status status;
 	uint32_t state;
-	enum st_status status = find_state(s, name, data, bytes, &state);
 
+	if (!s)
+		return is_null("stretto_write", "session");
+	status = find_state(s, name, data, bytes, &state);
 	if (status == ST_OK)
 		status = st_session_write_state(s->session, state, data);
 	return finish(&s->diag, status);
@@ -583,11 +700,15 @@ weights(stretto_session *s, const char *path, weights_fn *run)
 int
 stretto_load_weights(stretto_session *s, const char *path)
 {
+	if (!s)
+		return is_null("stretto_load_weights", "session");
 	return weights(s, path, st_weights_load);
 }
 
 int
 stretto_save_weights(stretto_session *s, const char *path)
 {
+	if (!s)
+		return is_null("stretto_save_weights", "session");
 	return weights(s, path, st_weights_save);
 }

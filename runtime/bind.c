@@ -272,8 +272,8 @@ enum st_status
 st_bind_activation(const struct st_bind *b, struct st_kernel *k)
 {
 	static const char *const names[] = {"gelu_tanh", "gelu_erf", "relu",
-					    "silu"};
-	const char *act = st_node_string(b->module, b->node, ST_KEY_act);
+					    "silu", NULL};
+	const char *near, *act = st_node_string(b->module, b->node, ST_KEY_act);
 
 	ST_TRY(elementwise(b, k));
 	for (int i = 0; i < 4; i++)
@@ -281,7 +281,14 @@ st_bind_activation(const struct st_bind *b, struct st_kernel *k)
 			k->elementwise.kind = i;
 			return ST_OK;
 		}
-	return fail(b, "act: want gelu_tanh, gelu_erf, relu or silu");
+	near = st_nearest(act, names);
+	return st_error(b->module->diag, ST_EINPUT,
+			st_module_loc_at(b->module, b->node->loc),
+			"%s: act '%s': want gelu_tanh, gelu_erf, relu or "
+			"silu%s%s%s",
+			st_ops[b->node->op].name, act,
+			near ? "; did you mean '" : "", near ? near : "",
+			near ? "'?" : "");
 }
 
 enum st_status

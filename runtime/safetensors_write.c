@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/json.h"
+#include "runtime/mapfile.h"
 #include "runtime/utf8.h"
 
 struct st_safetensors_slot {
@@ -255,7 +256,7 @@ open_temporary(struct st_safetensors_writer *writer, struct st_diag *diag)
 			return ST_OK;
 		}
 	}
-	return system_error(diag, writer->path, "cannot create", error);
+	return st_mapfile_error(diag, writer->path, "cannot create", error);
 }
 
 static enum st_status

@@ -438,23 +438,46 @@ find_culprit(const struct st_session *s)
 	return found;
 }
 
+/* Which token or target was outside the vocabulary, and where; rows are
+ * those of the rank. */
+static const char *
+name_outside(const struct st_session *s, const struct st_launch *l)
+{
+	int targets = l->kernel.op == ST_OP_xent_sum ||
+		      l->kernel.op == ST_OP_xent_grad;
+	const int32_t *ids = l->kernel.ptr[targets];
+	const struct st_vocab_args *v = &l->kernel.vocab;
+	const char *why = NULL;
+	int64_t i = 0;
+
+	while (i < v->b * v->t && ids[i] >= 0 && ids[i] < v->total)
+		i++;
+	if (i < v->b * v->t)
+		why = st_arena_printf(s->arena,
+				      "%s %ld at [%lld, %lld] is outside the "
+				      "vocabulary of %lld",
+				      targets ? "target" : "token",
+				      (long)ids[i], (long long)(i / v->t),
+				      (long long)(i % v->t),
+				      (long long)v->total);
+	return why ? why : "a token or target is outside the vocabulary";
+}
+
 static enum st_status
 report(const struct st_session *s, const struct rank *rank)
 {
 	const struct st_node *node = &s->module->nodes.at[rank->node];
+	uint32_t first = s->module->entries.at[node->entry].first_node;
+	const struct st_launch *l =
+		&rank->launches[node->entry][rank->node - first];
 	const char *why = "failed";
 
 	if (rank->kernel_error == ST_KERNEL_ERANGE)
-		why = "a token or target is outside the vocabulary";
+		why = name_outside(s, l);
 	else if (rank->kernel_error == ST_KERNEL_EDTYPE)
 		why = "this arithmetic is not built";
-	else if (st_ops[node->op].class == ST_COMM) {
-		uint32_t first = s->module->entries.at[node->entry].first_node;
-		const struct st_launch *l =
-			&rank->launches[node->entry][rank->node - first];
-
+	else if (st_ops[node->op].class == ST_COMM)
 		why = st_team_error(l->team);
-	}
 	return st_error(s->diag, rank->status,
 			st_module_loc_at(s->module, node->loc),
 			"rank %lld: %s %%%s: %s", (long long)rank->index,
@@ -462,10 +485,13 @@ report(const struct st_session *s, const struct rank *rank)
 			st_value_name(s->module, node->first_result), why);
 }
 
-/* The ranks of a run that failed stand anywhere in it. */
+/* What a failed session holds is half of a step: the first reason stands for
+ * whatever is asked of it. */
 static enum st_status
-report_again(const struct st_session *s)
+check_alive(const struct st_session *s)
 {
+	if (s->failure.status == ST_OK)
+		return ST_OK;
 	return st_error(s->diag, s->failure.status, s->failure.loc,
 			"the session has failed and can only be closed; it "
 			"was: %s",
@@ -478,8 +504,7 @@ st_session_run(struct st_session *s, uint32_t entry)
 	const struct rank *culprit;
 	enum st_status status;
 
-	if (s->failure.status != ST_OK)
-		return report_again(s);
+	ST_TRY(check_alive(s));
 	pthread_mutex_lock(&s->lock);
 	s->entry = entry;
 	s->running = s->rank_count;
@@ -550,6 +575,7 @@ st_session_write_input(struct st_session *s, uint32_t entry, const char *name,
 {
 	const struct st_entry *e = &s->module->entries.at[entry];
 
+	ST_TRY(check_alive(s));
 	for (uint32_t i = 0; i < e->inputs; i++) {
 		uint32_t value = e->first_input + i;
 
@@ -638,6 +664,7 @@ check_state(const struct st_session *s, uint32_t state)
 {
 	uint32_t value = s->module->states.at[state].value;
 
+	ST_TRY(check_alive(s));
 	if (st_value_type(s->module, value)->partial)
 		return st_error(s->diag, ST_EUSAGE, st_no_loc(),
 				"state '%s' is partial, so no rank holds it",

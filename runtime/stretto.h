@@ -94,8 +94,8 @@ int stretto_open(const stretto_plan *plan,
 
 /* Lends memory for an input (read at the beginning of each replay) or an
  * output (written at its end) of that name in any entry.  bytes is the size
- * of the whole tensor.  Names that no entry has, other sizes and NULL are
- * STRETTO_USAGE. */
+ * of the whole tensor.  Names that no entry has (the message names those that
+ * there are), other sizes and NULL are STRETTO_USAGE. */
 int stretto_bind(stretto_session *session, const char *name, void *data,
 		 size_t bytes);
 
@@ -107,12 +107,14 @@ int stretto_bind(stretto_session *session, const char *name, void *data,
  * before the replay that needs it.  Another capture begins anew. */
 int stretto_capture(stretto_session *session);
 
-/* Runs an entry: prologue, accumulate, step, eval.  Every input of it must be
+/*
+ * Runs an entry: prologue, accumulate, step, eval.  Every input of it must be
  * bound.  stream must be NULL on the CPU.  Allocates nothing.
  *
  * A run that fails in a rank (a token outside the vocabulary, a timeout) ends
- * the session: later runs do nothing and return the first status and reason;
- * close it. */
+ * the session: it can only be closed, and every later capture, replay, read,
+ * write, load and save returns the first status and reason.
+ */
 int stretto_replay(stretto_session *session, const char *entry, void *stream);
 
 /* Whole states by name, such as a param; bytes is their size. */

@@ -295,7 +295,7 @@ cli_write(struct cli *cli, const char *path, const char *text, size_t length)
 		ST_TRY(cli_check_output(cli, path));
 	file = is_stdout ? stdout : fopen(path, "wb");
 	if (!file)
-		return st_error(&cli->diag, ST_EDEVICE, st_no_loc(), "%s: %s",
+		return st_error(&cli->diag, ST_EINPUT, st_no_loc(), "%s: %s",
 				path, strerror(errno));
 	failed = fwrite(text, 1, length, file) != length;
 	failed |= is_stdout ? fflush(file) : fclose(file);
@@ -510,6 +510,41 @@ report_skipped(struct cli *cli, const struct st_pipeline *pipeline)
 	return status;
 }
 
+/* A word that is near to no pass is answered with all of them. */
+static enum st_status
+check_names(struct cli *cli, const char *option, const char *names)
+{
+	const char *list[32] = {NULL}, *near;
+	struct st_buffer all;
+	size_t n = 0, length;
+
+	st_buffer_init(&all, &cli->arena);
+	for (const struct st_pass *p = st_passes; p->name && n < 31; p++) {
+		list[n++] = p->name;
+		st_buffer_printf(&all, "%s%s", n > 1 ? ", " : "", p->name);
+	}
+	for (; names && *names; names += length + (names[length] == ',')) {
+		char *name;
+
+		length = strcspn(names, ",");
+		if (st_pass_find(names, length))
+			continue;
+		name = st_arena_strndup(&cli->arena, names, length);
+		if (!name || cli->arena.failed)
+			return st_error_memory(&cli->diag);
+		near = st_nearest(name, list);
+		if (near)
+			return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+					"no pass is named '%s'; did you mean "
+					"'%s'?",
+					name, near);
+		return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
+				"no pass is named '%s'; %s takes %s", name,
+				option, all.text);
+	}
+	return ST_OK;
+}
+
 enum st_status
 cli_run_passes(struct cli *cli, struct cli_passes *p,
 	       const struct st_model *model, const struct st_module *in,
@@ -517,6 +552,9 @@ cli_run_passes(struct cli *cli, struct cli_passes *p,
 {
 	int named;
 
+	ST_TRY(check_names(cli, "--passes", p->passes));
+	ST_TRY(check_names(cli, "--stop-after", p->stop_after));
+	ST_TRY(check_names(cli, "--dump-after", p->dump_after));
 	ST_TRY(cli_machine(cli, p->machine, model, in, &p->costs, &named));
 	p->pipeline.machine = &p->costs;
 	if (p->memory_limit_gb > 0)
@@ -533,11 +571,6 @@ cli_run_passes(struct cli *cli, struct cli_passes *p,
 		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
 				"--dump-dir %s: %s", p->dump_dir,
 				strerror(errno));
-	if (p->dump_after &&
-	    !st_pass_find(p->dump_after, strlen(p->dump_after)))
-		return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
-				"--dump-after: no pass is named '%s'",
-				p->dump_after);
 	ST_TRY(st_pipeline_run(&p->pipeline, in, out));
 	ST_TRY(check_strict(cli));
 	return p->passes ? report_skipped(cli, &p->pipeline) : ST_OK;

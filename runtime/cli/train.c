@@ -8,6 +8,7 @@
 #include <math.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { INTERRUPTED = 130 };
@@ -252,6 +253,8 @@ save_traces(struct train *t)
 static enum st_status
 check_save(struct train *t)
 {
+	struct stat info;
+
 	if (t->trace && strcmp(t->trace, "-") == 0)
 		return st_error(&t->cli->diag, ST_EUSAGE, st_no_loc(),
 				"--trace -: traces go to files, one a rank");
@@ -264,6 +267,10 @@ check_save(struct train *t)
 				"--save -: weights go to a file, stdout has "
 				"the losses");
 	ST_TRY(cli_check_output(t->cli, t->save));
+	/* It is written beside and renamed, which would replace a device. */
+	if (stat(t->save, &info) == 0 && !S_ISREG(info.st_mode))
+		return st_error(&t->cli->diag, ST_EINPUT, st_no_loc(),
+				"%s is no regular file", t->save);
 	if (t->init)
 		ST_TRY(cli_check_apart(t->cli, t->save, t->init));
 	return cli_check_apart(t->cli, t->save, t->data);

@@ -163,8 +163,10 @@ check_weights(stretto_session *session)
 	remove(path);
 	check_error(stretto_load_weights(session, path), STRETTO_BAD_INPUT,
 		    path);
+	check_error(stretto_load_weights(session, "README.md"),
+		    STRETTO_BAD_INPUT, "looks like text");
 	check_error(stretto_save_weights(session, "/none/w.safetensors"),
-		    STRETTO_DEVICE, "/none/w.safetensors");
+		    STRETTO_BAD_INPUT, "/none/w.safetensors");
 }
 
 /* Weights of another net are refused by the name of the tensor. */
@@ -213,7 +215,7 @@ check_order(const stretto_plan *plan)
 	check_error(stretto_replay(session, "step", NULL), STRETTO_USAGE,
 		    "before 'prologue'");
 	check_error(stretto_replay(session, "leap", NULL), STRETTO_USAGE,
-		    "no entry 'leap'");
+		    "no entry 'leap'; it has 'init', ");
 	check_error(stretto_replay(session, NULL, NULL), STRETTO_USAGE,
 		    "no entry '(NULL)'");
 	check_error(stretto_replay(session, "step", tokens), STRETTO_USAGE,
@@ -251,7 +253,9 @@ check_bindings(const stretto_plan *plan)
 	check_error(stretto_bind(session, "loss", &little, sizeof(little)),
 		    STRETTO_USAGE, "has 4 bytes, 1 given");
 	check_error(stretto_bind(session, "tokenz", tokens, sizeof(tokens)),
-		    STRETTO_USAGE, "no entry has an input or output");
+		    STRETTO_USAGE,
+		    "no entry has an input or output 'tokenz'; inputs are "
+		    "'tokens', 'targets'; outputs are 'grad_norm'");
 	stretto_close(session);
 }
 
@@ -360,7 +364,8 @@ check_range(const stretto_plan *plan)
 	tokens[5] = 256;
 	stretto_replay(session, "prologue", NULL);
 	status = stretto_replay(session, "step", NULL);
-	check_error(status, STRETTO_BAD_INPUT, "outside the vocabulary");
+	check_error(status, STRETTO_BAD_INPUT,
+		    "token 256 at [0, 5] is outside the vocabulary of 256");
 	check(strstr(stretto_last_error(), "rank ") != NULL &&
 		      strstr(stretto_last_error(), "embedding") != NULL,
 	      "the message names rank and op");
@@ -370,8 +375,13 @@ check_range(const stretto_plan *plan)
 	tokens[5] = 5;
 	check_error(stretto_replay(session, "step", NULL), STRETTO_BAD_INPUT,
 		    "can only be closed");
-	check(strstr(stretto_last_error(), "outside the vocabulary") != NULL,
+	check(strstr(stretto_last_error(), "token 256 at [0, 5]") != NULL,
 	      "the first reason stays");
+	check_error(stretto_capture(session), STRETTO_BAD_INPUT, "token 256");
+	check_error(stretto_read(session, "ln_f.weight", tokens, 128),
+		    STRETTO_BAD_INPUT, "token 256");
+	check_error(stretto_save_weights(session, "none"), STRETTO_BAD_INPUT,
+		    "token 256");
 	check(strstr(stretto_last_error(), "gpt2.yaml:41:") != NULL,
 	      "and its place");
 	check_error(stretto_capture(session), STRETTO_BAD_INPUT,
@@ -392,6 +402,11 @@ check_inputs(void)
 	check_error(stretto_compile(NULL, NULL, 0, &plan), STRETTO_USAGE,
 		    "is NULL");
 	check_error(stretto_load(NULL, &plan), STRETTO_USAGE, "is NULL");
+	check_error(stretto_compile("tests/golden/mlp.ir", NULL, 0, &plan),
+		    STRETTO_BAD_INPUT,
+		    "IR text is loaded with stretto_load");
+	check_error(stretto_load("models/nets/tiny-gpt.yaml", &plan),
+		    STRETTO_BAD_INPUT, "compiled with stretto_compile");
 	check_error(stretto_compile("models/nets/tiny-gpt.yaml", NULL, 1,
 				    &plan),
 		    STRETTO_USAGE, "sets[0] is NULL");
@@ -435,6 +450,56 @@ check_stages(void)
 		stretto_close(session);
 		stretto_free(plan);
 	}
+}
+
+/* NULL where there must be something is said, never followed. */
+static void
+check_null(const stretto_plan *plan)
+{
+	static const char *const none[] = {NULL};
+	struct stretto_plan_info info = {sizeof(info), 0, 0, 0, 0};
+	stretto_plan *made = NULL;
+	stretto_session *session = NULL;
+	const char *text;
+	size_t length;
+
+	check_error(stretto_compile("models/nets/tiny-gpt.yaml", none, 1,
+				    &made),
+		    STRETTO_USAGE, "sets[0] is NULL");
+	check_error(stretto_compile("models/nets/tiny-gpt.yaml", NULL, 2,
+				    &made),
+		    STRETTO_USAGE, "sets[0] is NULL");
+	check_error(stretto_compile("none", NULL, 0, NULL), STRETTO_USAGE,
+		    "stretto_compile: the place for the plan is NULL");
+	check_error(stretto_load("none", NULL), STRETTO_USAGE, "is NULL");
+	check_error(stretto_load_text(NULL, 1, &made), STRETTO_USAGE,
+		    "the text is NULL");
+	check_error(stretto_plan_text(NULL, &text, &length), STRETTO_USAGE,
+		    "the plan is NULL");
+	check_error(stretto_plan_text(plan, NULL, &length), STRETTO_USAGE,
+		    "is NULL");
+	check_error(stretto_plan_info(NULL, &info), STRETTO_USAGE,
+		    "the plan is NULL");
+	check_error(stretto_plan_info(plan, NULL), STRETTO_USAGE,
+		    "the info is NULL");
+	check_error(stretto_open(NULL, NULL, &session), STRETTO_USAGE,
+		    "the plan is NULL");
+	check_error(stretto_open(plan, NULL, NULL), STRETTO_USAGE,
+		    "the place for the session is NULL");
+	check_error(stretto_bind(NULL, "tokens", &info, 4), STRETTO_USAGE,
+		    "the session is NULL");
+	check_error(stretto_capture(NULL), STRETTO_USAGE, "session is NULL");
+	check_error(stretto_replay(NULL, "step", NULL), STRETTO_USAGE,
+		    "session is NULL");
+	check_error(stretto_read(NULL, "a", &info, 4), STRETTO_USAGE,
+		    "session is NULL");
+	check_error(stretto_write(NULL, "a", &info, 4), STRETTO_USAGE,
+		    "session is NULL");
+	check_error(stretto_load_weights(NULL, "a"), STRETTO_USAGE,
+		    "session is NULL");
+	check_error(stretto_save_weights(NULL, "a"), STRETTO_USAGE,
+		    "session is NULL");
+	check(made == NULL && session == NULL, "nothing is handed out");
 }
 
 /* What a plan cannot do here is said by the session, not lost in the plan. */
@@ -494,6 +559,7 @@ check_all(void)
 	check_range(plan);
 	check_inputs();
 	check_refused();
+	check_null(plan);
 	check_stages();
 	check_threads();
 	stretto_free(plan);

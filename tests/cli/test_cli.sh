@@ -61,6 +61,11 @@ expect 4 "$stretto" check $net --set parallelism.pp=2
 expect 4 "$stretto" check $net --set parallelism.cp=2
 expect 4 "$stretto" check $net --set parallelism.ep=2
 expect 2 "$stretto" compile $net --passes=grad,splat
+says "no pass is named 'splat'; did you mean 'split'?"
+expect 2 "$stretto" opt --passes=bogus models/nets/mlp.yaml
+says "no pass is named 'bogus'; --passes takes grad, partition, split, async"
+expect 2 "$stretto" compile $net --dump-after=patrition
+says "did you mean 'partition'"
 expect 2 "$stretto" compile $net --stop-after=partitoin
 says "did you mean 'partition'"
 
@@ -246,6 +251,20 @@ expect 0 "$stretto" compile $net -o /dev/null
 expect 3 "$stretto" compile $net -o "$dir/none/x.ir"
 expect 2 "$stretto" compile "$dir/tiny-gpt.plan" -o "$dir/tiny-gpt.plan"
 says "would overwrite"
+expect 3 "$stretto" train $net --data "$dir/text" --save /dev/null
+says "no regular file"
+ln "$dir/text" "$dir/linked"
+expect 2 "$stretto" train $net --data "$dir/text" --save "$dir/linked"
+says "would overwrite"
+expect 2 "$stretto" train $net --data "$dir/text" --save "$dir/a.safetensors" \
+	--init "$dir/a.safetensors"
+mkdir -p "$dir/my/nets"
+cp -r models/families "$dir/my"
+cp $net "$dir/my/nets/net.yaml"
+expect 2 "$stretto" compile "$dir/my/nets/net.yaml" -o "$dir/my/nets/net.yaml"
+expect 2 "$stretto" compile "$dir/my/nets/net.yaml" \
+	-o "$dir/my/families/gpt2.yaml"
+says "would overwrite"
 expect 0 "$stretto" compile $net --dump-dir "$dir/fresh" -o "$dir/x.ir"
 for stage in "$dir"/fresh/*.ir; do
 	expect 0 "$stretto" check "$stage"
@@ -326,6 +345,25 @@ if grep -q '"val_loss":null' "$dir/out"; then ok; else bad "a val_loss"; fi
 expect 0 "$stretto" train $net --data "$dir/text" --steps 1 --json \
 	--holdout 0.0001
 if grep -q '"val_loss":null' "$dir/out"; then ok; else bad "a val_loss"; fi
+
+sed 's/gelu_tanh/gelu_tan/' "$plan" >"$dir/act.ir"
+expect 3 "$stretto" train "$dir/act.ir" --data "$dir/text" --steps 1
+says "act.ir:.*act 'gelu_tan': want gelu_tanh, .*did you mean 'gelu_tanh'"
+
+# A dump behind any pass trains as the plan does.
+# shellcheck disable=SC2086
+for stage in "$dir"/fresh/*.ir; do
+	expect 0 "$stretto" train "$stage" $run
+	cut -d, -f1-3 "$dir/out" | head -n 3 >"$dir/dumped"
+	if cmp -s "$dir/first" "$dir/dumped"; then
+		ok
+	else
+		bad "$stage trains otherwise"
+	fi
+done
+expect 3 "$stretto" compile $net --dump-dir "$dir/none/fresh" -o "$dir/x.ir"
+says "dump-dir $dir/none/fresh: No such file"
+expect 3 "$stretto" compile $net --dump-dir "$dir/text" -o "$dir/x.ir"
 
 # What is stated and not heeded is said; what this program lacks is refused.
 expect 0 "$stretto" check $net --set overlap.comm.channels=4

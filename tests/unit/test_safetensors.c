@@ -309,7 +309,7 @@ Test(safetensors, no_room)
 	cr_expect_eq(count_files(&f, false), 0);
 	cr_expect_eq(
 		st_safetensors_create(&w, &f.diag, in_folder(&f, "no/such/x")),
-		ST_EDEVICE);
+		ST_EINPUT);
 	st_safetensors_abort(&w);
 	finish(&f);
 }
