@@ -117,6 +117,7 @@ int st_op_needs(enum st_op op, enum st_key key);
 	X(seed, INT, 0)                  \
 	X(overlap, STRING, "list")       \
 	X(split, INT, 0)                 \
+	X(bucket, STRING, "auto")        \
 	X(machine, STRING, "")
 
 enum st_option {

@@ -412,6 +412,7 @@ set_options(struct st_lowering *l)
 	set(l, ST_OPTION_seed, s[ST_SET_seed].i, 0, "");
 	set(l, ST_OPTION_overlap, 0, 0, s[ST_SET_policy].s);
 	set(l, ST_OPTION_split, s[ST_SET_split].i, 0, "");
+	set(l, ST_OPTION_bucket, 0, 0, s[ST_SET_bucket].s);
 }
 
 enum st_status

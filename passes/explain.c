@@ -301,7 +301,7 @@ st_explain(const struct st_module *m, const struct st_entry *entry,
 	memset(x, 0, sizeof(*x));
 	ST_TRY(st_live_init(&e.live, m));
 	st_live_entry(&e.live, entry);
-	ST_TRY(st_tasks_make(&e.t, m, entry, machine, &e.live, why));
+	ST_TRY(st_tasks_make(&e.t, m, entry, machine, &e.live, 1, why));
 	ST_TRY(allocate(&e));
 	if (st_lanes_init(&e.lanes, e.arena, machine, e.t.lane_axes, e.t.lanes,
 			  e.t.count))

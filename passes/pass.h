@@ -77,6 +77,9 @@ enum st_status st_pass_partition(struct st_pass_context *cx,
 enum st_status st_pass_split(struct st_pass_context *cx,
 			     const struct st_module *in,
 			     struct st_module **out);
+enum st_status st_pass_bucket(struct st_pass_context *cx,
+			      const struct st_module *in,
+			      struct st_module **out);
 enum st_status st_pass_async(struct st_pass_context *cx,
 			     const struct st_module *in,
 			     struct st_module **out);

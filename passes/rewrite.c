@@ -52,8 +52,9 @@ st_rewrite_end(struct st_rewrite *w, const struct st_entry *entry)
 	st_module_end_entry(w->out);
 }
 
-void
-st_rewrite_node(struct st_rewrite *w, uint32_t index)
+static void
+copy_node(struct st_rewrite *w, uint32_t index, const struct st_attr *attrs,
+	  size_t attr_count)
 {
 	const struct st_module *in = w->in;
 	const struct st_node *node = &in->nodes.at[index];
@@ -64,8 +65,8 @@ st_rewrite_node(struct st_rewrite *w, uint32_t index)
 		.region = node->region,
 		.operands = operands,
 		.operand_count = node->operands,
-		.attrs = &in->attrs.at[node->first_attr],
-		.attr_count = node->attrs,
+		.attrs = attrs,
+		.attr_count = attr_count,
 		.types = types,
 		.names = names,
 		.loc = node->loc,
@@ -87,6 +88,32 @@ st_rewrite_node(struct st_rewrite *w, uint32_t index)
 	for (uint32_t i = 0; i < node->results; i++)
 		w->map[node->first_result + i] =
 			w->out->nodes.at[made].first_result + i;
+}
+
+void
+st_rewrite_node(struct st_rewrite *w, uint32_t index)
+{
+	const struct st_node *node = &w->in->nodes.at[index];
+
+	copy_node(w, index, &w->in->attrs.at[node->first_attr], node->attrs);
+}
+
+void
+st_rewrite_bucket(struct st_rewrite *w, uint32_t index, int64_t bucket)
+{
+	const struct st_node *node = &w->in->nodes.at[index];
+	struct st_attr attrs[ST_KEY_COUNT];
+	size_t count = 0;
+
+	/* The key stands last in the rows of collectives. */
+	for (uint32_t i = 0; i < node->attrs; i++) {
+		attrs[count] = w->in->attrs.at[node->first_attr + i];
+		count += attrs[count].key != ST_KEY_bucket;
+	}
+	if (bucket >= 0)
+		attrs[count++] =
+			(struct st_attr){.key = ST_KEY_bucket, .i = bucket};
+	copy_node(w, index, attrs, count);
 }
 
 uint32_t

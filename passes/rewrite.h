@@ -31,6 +31,9 @@ void st_rewrite_end(struct st_rewrite *w, const struct st_entry *entry);
  * taken as they are: the verifier looks at the whole afterwards. */
 void st_rewrite_node(struct st_rewrite *w, uint32_t node);
 
+/* The same for a collective, in another bucket; -1: in none. */
+void st_rewrite_bucket(struct st_rewrite *w, uint32_t node, int64_t bucket);
+
 /* "NAME.mark" of a value of `in`, in the module's names. */
 uint32_t st_rewrite_name(struct st_rewrite *w, uint32_t value,
 			 const char *mark);

@@ -50,6 +50,7 @@ struct scheduler {
 	} drafts[DRAFTS]; /* quickest first */
 	int draft_count;
 	uint32_t **orders; /* by entry: the order found */
+	uint8_t *apart; /* by entry: its buckets are taken apart */
 };
 
 /* Within a thousandth two times are one, and memory decides. */
@@ -174,20 +175,32 @@ search_slack(struct scheduler *s, uint32_t window, int64_t stage)
 		try_choice(s, ST_CHOICE_PHASE, window, best / 32 * fine[i]);
 }
 
+/* Computation between two collectives, on average. */
+static int64_t
+stage_of(const struct scheduler *s)
+{
+	uint32_t comms = s->tasks.count - s->tasks.compute_count;
+	int64_t sum = 0;
+
+	for (uint32_t i = 0; i < s->tasks.compute_count; i++)
+		sum += s->tasks.at[s->tasks.computes[i]].work;
+	return sum / (comms + 1);
+}
+
 static void
 try_choices(struct scheduler *s)
 {
-	int64_t stage = 0;
-	uint32_t comms = s->tasks.count - s->tasks.compute_count;
+	int64_t stage = stage_of(s);
 
-	for (uint32_t i = 0; i < s->tasks.compute_count; i++)
-		stage += s->tasks.at[s->tasks.computes[i]].work;
-	stage = stage / (comms + 1);
 	s->draft_count = 0;
 	try_choice(s, ST_CHOICE_FILL, 64, 0);
 	try_choice(s, ST_CHOICE_RANK, 64, 0);
 	search_slack(s, 16, stage);
-	try_choice(s, ST_CHOICE_PHASE, 64, 8 * stage);
+	/* Where it costs little, more is tried. */
+	if (s->tasks.count < 8192)
+		search_slack(s, 64, stage);
+	else
+		try_choice(s, ST_CHOICE_PHASE, 64, 8 * stage);
 	try_choice(s, ST_CHOICE_PHASE, 128, 32 * stage);
 	for (int i = 0; i < s->draft_count; i++)
 		try_given(s, s->drafts[i].computes);
@@ -228,33 +241,82 @@ improve(struct scheduler *s)
 	return ST_OK;
 }
 
+/* Makes ready to order an entry. */
+static enum st_status
+prepare(struct scheduler *s, const struct st_entry *entry, int buckets,
+	const char **why)
+{
+	ST_TRY(st_tasks_make(&s->tasks, s->in, entry, s->machine, &s->live,
+			     buckets, why));
+	if (s->tasks.count == s->tasks.compute_count)
+		return ST_OK;
+	ST_TRY(st_arrange_init(&s->arrange, &s->tasks, s->machine));
+	for (int i = 0; i < DRAFTS; i++)
+		s->drafts[i].computes = st_arena_array(
+			s->in->arena, s->tasks.count + 1u, sizeof(uint32_t));
+	return s->in->arena->failed ? st_error_memory(s->in->diag) : ST_OK;
+}
+
+static int
+has_buckets(const struct st_module *m, const struct st_entry *entry)
+{
+	for (uint32_t i = 0; i < entry->nodes; i++) {
+		const struct st_node *node =
+			&m->nodes.at[entry->first_node + i];
+
+		if (node->start && st_node_attr(m, node, ST_KEY_bucket))
+			return 1;
+	}
+	return 0;
+}
+
+/* About how quick an entry can be made. */
+static int64_t
+quick_time(struct scheduler *s)
+{
+	int64_t fill, phase;
+
+	s->draft_count = 0;
+	fill = try_choice(s, ST_CHOICE_FILL, 64, 0);
+	phase = try_choice(s, ST_CHOICE_PHASE, 16, 4 * stage_of(s));
+	return fill < phase ? fill : phase;
+}
+
+/* A bucket must not undo overlap: is the entry quicker without any? */
+static enum st_status
+judge_buckets(struct scheduler *s, const struct st_entry *entry,
+	      const char **why)
+{
+	int64_t apart;
+	size_t e = (size_t)(entry - s->in->entries.at);
+
+	ST_TRY(prepare(s, entry, 0, why));
+	apart = quick_time(s);
+	ST_TRY(prepare(s, entry, 1, why));
+	s->apart[e] = quick_time(s) > apart;
+	return s->apart[e] ? prepare(s, entry, 0, why) : ST_OK;
+}
+
 static enum st_status
 order_entry(struct scheduler *s, const struct st_entry *entry,
 	    struct st_pass_context *cx)
 {
 	const char *why = NULL;
 	enum st_status status;
-	int comms = 0;
 
 	st_live_entry(&s->live, entry);
-	status = st_tasks_make(&s->tasks, s->in, entry, s->machine, &s->live,
-			       &why);
+	status = has_buckets(s->in, entry) ? judge_buckets(s, entry, &why)
+					   : prepare(s, entry, 1, &why);
 	if (status == ST_EINFEASIBLE && why) {
 		cx->skipped = why;
 		return ST_OK;
 	}
 	ST_TRY(status);
-	for (uint32_t i = 0; i < s->tasks.count; i++)
-		comms += st_task_is_comm(&s->tasks.at[i]);
-	if (comms == 0)
+	if (s->tasks.count == s->tasks.compute_count)
 		return ST_OK;
-	ST_TRY(st_arrange_init(&s->arrange, &s->tasks, s->machine));
 	s->best = st_arena_array(s->in->arena, entry->nodes + 1u,
 				 sizeof(uint32_t));
-	for (int i = 0; i < DRAFTS; i++)
-		s->drafts[i].computes = st_arena_array(
-			s->in->arena, s->tasks.count + 1u, sizeof(uint32_t));
-	if (s->in->arena->failed)
+	if (!s->best)
 		return st_error_memory(s->in->diag);
 	s->best_time = -1;
 	try_program(s);
@@ -263,7 +325,7 @@ order_entry(struct scheduler *s, const struct st_entry *entry,
 	ST_TRY(improve(s));
 	s->orders[entry - s->in->entries.at] = s->best;
 	s->time += s->best_time;
-	cx->changes += comms;
+	cx->changes += s->tasks.count - s->tasks.compute_count;
 	return ST_OK;
 }
 
@@ -309,7 +371,10 @@ write_orders(struct scheduler *s, struct st_module **out)
 						  : entry->first_node + i;
 			struct st_node *made;
 
-			st_rewrite_node(&w, n);
+			if (s->apart[e] && in->nodes.at[n].start)
+				st_rewrite_bucket(&w, n, -1);
+			else
+				st_rewrite_node(&w, n);
 			ST_TRY(st_rewrite_status(&w));
 			made = &w.out->nodes.at[w.out->nodes.count - 1];
 			if (made->start)
@@ -455,6 +520,7 @@ fall_back(struct scheduler *s, int64_t limit, struct st_pass_context *cx,
 	int64_t bytes, least;
 
 	memset(s->orders, 0, s->in->entries.count * sizeof(*s->orders));
+	memset(s->apart, 0, s->in->entries.count);
 	ST_TRY(write_orders(s, out));
 	ST_TRY(packed_bytes(*out, &least));
 	cx->changes = 0;
@@ -509,7 +575,8 @@ st_pass_schedule(struct st_pass_context *cx, const struct st_module *in,
 	ST_TRY(st_live_init(&s.live, in));
 	s.orders = st_arena_array(in->arena, in->entries.count + 1,
 				  sizeof(*s.orders));
-	if (!s.orders)
+	s.apart = st_arena_array(in->arena, in->entries.count + 1, 1);
+	if (!s.orders || !s.apart)
 		return st_error_memory(in->diag);
 	ST_TRY(fit(&s, cx->memory_limit, cx, out));
 	if (cx->changes == 0 && !cx->skipped)

@@ -509,11 +509,12 @@ predict(const struct st_pass_context *cx, const struct st_module *in,
 {
 	struct st_pass_context inner = {.machine = cx->machine,
 					.memory_limit = cx->memory_limit};
-	struct st_module *started, *ordered;
+	struct st_module *bucketed, *started, *ordered;
 	int64_t turns = in->options[ST_OPTION_micro_batches].i;
 
 	*time = *exposed = 0;
-	ST_TRY(st_pass_async(&inner, in, &started));
+	ST_TRY(st_pass_bucket(&inner, in, &bucketed));
+	ST_TRY(st_pass_async(&inner, bucketed, &started));
 	ST_TRY(st_pass_schedule(&inner, started, &ordered));
 	for (size_t e = 0; e < ordered->entries.count; e++) {
 		const struct st_entry *entry = &ordered->entries.at[e];

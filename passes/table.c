@@ -12,6 +12,8 @@ const struct st_pass st_passes[] = { /* order = default pipeline */
 	 "shardings to explicit collectives, local shapes"},
 	{"split", st_pass_split, ST_RANKED,
 	 "pieces of a micro-batch that hide each other's collectives"},
+	{"bucket", st_pass_bucket, ST_RANKED,
+	 "small collectives of one kind become one launch"},
 	{"async", st_pass_async, ST_RANKED,
 	 "collectives become start and wait"},
 	{"schedule", st_pass_schedule, ST_RANKED,

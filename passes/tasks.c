@@ -9,6 +9,7 @@ struct maker {
 	const struct st_module *m;
 	struct st_arena *arena;
 	uint32_t base, end; /* nodes */
+	int buckets;        /* else every collective by itself */
 	uint32_t *wait_of;  /* by node - base: the wait of a start */
 	size_t edge_count, edge_capacity;
 	uint32_t *from, *to; /* edges as they are found */
@@ -18,11 +19,12 @@ struct maker {
 };
 
 static int64_t
-bucket_of(const struct st_module *m, const struct st_node *node)
+bucket_of(const struct maker *k, const struct st_node *node)
 {
+	const struct st_module *m = k->m;
 	const struct st_attr *attr = st_node_attr(m, node, ST_KEY_bucket);
 
-	return attr ? attr->i : -1;
+	return attr && k->buckets ? attr->i : -1;
 }
 
 /* One lane for each set of axes. */
@@ -46,7 +48,7 @@ add_comm(struct maker *k, uint32_t n, const struct st_machine *machine)
 	struct st_tasks *t = k->t;
 	struct st_task *task = t->count ? &t->at[t->count - 1] : NULL;
 	unsigned axes = (unsigned)st_node_int(m, node, ST_KEY_axes);
-	int64_t bucket = bucket_of(m, node), bytes = 0;
+	int64_t bucket = bucket_of(k, node), bytes = 0;
 	uint32_t pair;
 
 	/* A bucket goes on where the start before belongs to it. */
@@ -56,7 +58,7 @@ add_comm(struct maker *k, uint32_t n, const struct st_machine *machine)
 	      m->nodes.at[n - 1].op == node->op &&
 	      st_node_int(m, &m->nodes.at[n - 1], ST_KEY_axes) ==
 		      (int64_t)axes &&
-	      bucket_of(m, &m->nodes.at[n - 1]) == bucket)) {
+	      bucket_of(k, &m->nodes.at[n - 1]) == bucket)) {
 		task = &t->at[t->count++];
 		task->node = n;
 		task->first_pair = t->count > 1 ? (task - 1)->first_pair +
@@ -70,8 +72,8 @@ add_comm(struct maker *k, uint32_t n, const struct st_machine *machine)
 	for (uint32_t i = 0; i < task->pairs; i++)
 		bytes += st_cost_bytes(
 			m, &m->nodes.at[t->pairs[task->first_pair + i].start]);
-	task->work = st_cost_collective(machine, &m->mesh, node->op, axes,
-					bytes);
+	task->work =
+		st_cost_collective(machine, &m->mesh, node->op, axes, bytes);
 	t->of_node[n - k->base] = t->count - 1;
 	t->of_node[t->pairs[pair].wait - k->base] = t->count - 1;
 }
@@ -83,9 +85,8 @@ add_compute(struct maker *k, uint32_t n, const struct st_machine *machine)
 	struct st_task *task = &t->at[t->count++];
 
 	task->node = n;
-	task->first_pair = t->count > 1 ? (task - 1)->first_pair +
-						  (task - 1)->pairs
-					: 0;
+	task->first_pair =
+		t->count > 1 ? (task - 1)->first_pair + (task - 1)->pairs : 0;
 	task->work = st_cost_node(machine, k->m, &k->m->nodes.at[n]);
 	t->of_node[n - k->base] = t->count - 1;
 	t->computes[t->compute_count++] = t->count - 1;
@@ -104,8 +105,8 @@ find_waits(struct maker *k, const char **why)
 			return ST_EINFEASIBLE;
 		}
 		if (node->start &&
-		    lane_of(k->t, (unsigned)st_node_int(k->m, node,
-							ST_KEY_axes)) ==
+		    lane_of(k->t,
+			    (unsigned)st_node_int(k->m, node, ST_KEY_axes)) ==
 			    ST_LANES_MAX) {
 			*why = "it has more sets of axes than lanes";
 			return ST_EINFEASIBLE;
@@ -189,8 +190,7 @@ link_tasks(struct maker *k)
 			return 0;
 		for (uint32_t p = 0; p < task->pairs; p++)
 			if (!link_operands(
-				    k, t->pairs[task->first_pair + p].start,
-				    i))
+				    k, t->pairs[task->first_pair + p].start, i))
 				return 0;
 	}
 	memset(k->last_edge_of, 0, t->count * sizeof(uint32_t));
@@ -201,8 +201,7 @@ link_tasks(struct maker *k)
 			return 0;
 		for (uint32_t p = 0; p < task->pairs; p++)
 			if (!link_readers(
-				    k, t->pairs[task->first_pair + p].start,
-				    i))
+				    k, t->pairs[task->first_pair + p].start, i))
 				return 0;
 	}
 	return 1;
@@ -258,9 +257,12 @@ allocate(struct maker *k)
 enum st_status
 st_tasks_make(struct st_tasks *t, const struct st_module *m,
 	      const struct st_entry *entry, const struct st_machine *machine,
-	      const struct st_live *live, const char **why)
+	      const struct st_live *live, int buckets, const char **why)
 {
-	struct maker k = {.t = t, .m = m, .arena = m->arena,
+	struct maker k = {.t = t,
+			  .m = m,
+			  .arena = m->arena,
+			  .buckets = buckets,
 			  .base = entry->first_node,
 			  .end = entry->first_node + entry->nodes};
 

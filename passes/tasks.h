@@ -42,14 +42,15 @@ struct st_tasks {
 };
 
 /*
- * ST_EINFEASIBLE with *why set where the entry
+ * buckets: 0 takes them apart.  ST_EINFEASIBLE with *why set where the entry
  * holds what is not ordered here (a start that takes an async value).
  */
 enum st_status st_tasks_make(struct st_tasks *tasks,
 			     const struct st_module *module,
 			     const struct st_entry *entry,
 			     const struct st_machine *machine,
-			     const struct st_live *live, const char **why);
+			     const struct st_live *live, int buckets,
+			     const char **why);
 
 static inline int
 st_task_is_comm(const struct st_task *task)
