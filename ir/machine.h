@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "ir/op.h"
+#include "ir/type.h"
 #include "kernels/kernels.h"
 
 enum {
@@ -69,6 +70,14 @@ struct st_machine {
 	double compute_slowdown, comm_slowdown;
 	/* What the host spends: on one launch, on the replay of a graph. */
 	double stream_us, graph_us, graph_ns_per_node;
+
+	/* Not of the file.  Times that were measured, in picoseconds, by the
+	 * number of the name of a node's first result; 0: by the forms. */
+	const int64_t *node_ps;
+	size_t node_ps_count;
+	/* What if collectives over axis i of the mesh were so many times as
+	 * fast?  0: as they are. */
+	double axis_speed[ST_MAX_AXES];
 };
 
 #endif

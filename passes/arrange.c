@@ -341,7 +341,7 @@ is_held(const struct st_arrange *a, uint32_t task, uint32_t next)
 		return 0;
 	if (a->rules.choice == ST_CHOICE_GIVEN)
 		return is_before(a, rival, task);
-	return unlocks(a, rival) > 2 * unlocks(a, task);
+	return unlocks(a, rival) / 2 > unlocks(a, task);
 }
 
 /* What is waited for next goes first. */

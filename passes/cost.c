@@ -15,16 +15,24 @@ const struct st_machine st_machine_laptop = {
 	.memory_start_us = 0.5,
 	.node_us = 0.5,
 	.tier_count = 1,
-	.tiers = {{.name = "node", .devices = 2, .gb_per_s = 24,
-		   .hop_us = 0.7}},
+	.tiers =
+		{{.name = "node", .devices = 2, .gb_per_s = 24, .hop_us = 0.7}},
 	.form_count = 4,
-	.forms = {{.op = ST_OP_all_gather, .ranks = 2, .a_us = 0.7,
+	.forms = {{.op = ST_OP_all_gather,
+		   .ranks = 2,
+		   .a_us = 0.7,
 		   .bus_gb_per_s = 2.7},
-		  {.op = ST_OP_reduce_scatter, .ranks = 2, .a_us = 0.7,
+		  {.op = ST_OP_reduce_scatter,
+		   .ranks = 2,
+		   .a_us = 0.7,
 		   .bus_gb_per_s = 2.7},
-		  {.op = ST_OP_all_reduce, .ranks = 2, .a_us = 0.7,
+		  {.op = ST_OP_all_reduce,
+		   .ranks = 2,
+		   .a_us = 0.7,
 		   .bus_gb_per_s = 2.7},
-		  {.op = ST_OP_all_to_all, .ranks = 2, .a_us = 0.7,
+		  {.op = ST_OP_all_to_all,
+		   .ranks = 2,
+		   .a_us = 0.7,
 		   .bus_gb_per_s = 2.7}},
 };
 
@@ -72,8 +80,8 @@ einsum_flops(const struct st_module *m, const struct st_node *node)
 		}
 		if (!seen[*at & 127])
 			flops *= (double)st_type_local_extent(
-				st_value_type(m, st_node_operand(m, node,
-								 operand)),
+				st_value_type(
+					m, st_node_operand(m, node, operand)),
 				extent, &m->mesh);
 		seen[*at & 127] = 1;
 		extent++;
@@ -180,9 +188,9 @@ compute_us(const struct st_machine *machine, const struct st_module *m,
 	case ST_COST_ATTENTION_GRAD:
 		by_flops = st_cost_flops(m, node);
 		attention_flops(m, node, &head);
-		return start + by_flops / (attention_rate(machine, m, node,
-							  head) *
-					   1e6);
+		return start +
+		       by_flops /
+			       (attention_rate(machine, m, node, head) * 1e6);
 	default: return start + memory_us(machine, m, node);
 	}
 }
@@ -243,10 +251,10 @@ find_form(const struct st_machine *machine, enum st_op op, int64_t n)
 
 		if (form->op != op)
 			continue;
-		if (!best || (best->ranks < n ? form->ranks > best->ranks
-					      : form->ranks >= n &&
-							form->ranks <
-								best->ranks))
+		if (!best ||
+		    (best->ranks < n
+			     ? form->ranks > best->ranks
+			     : form->ranks >= n && form->ranks < best->ranks))
 			best = form;
 	}
 	return best;
@@ -282,10 +290,9 @@ inside_us(const struct st_machine *machine, enum st_op op, int64_t n,
 	return small < us ? small : us;
 }
 
-int64_t
-st_cost_collective(const struct st_machine *machine,
-		   const struct st_mesh *mesh, enum st_op op, unsigned axes,
-		   int64_t bytes)
+static double
+collective_us(const struct st_machine *machine, const struct st_mesh *mesh,
+	      enum st_op op, unsigned axes, int64_t bytes)
 {
 	int64_t n = st_mesh_span(mesh, axes), inside, steps;
 	int tier = st_cost_tier(machine, mesh, axes);
@@ -294,27 +301,64 @@ st_cost_collective(const struct st_machine *machine,
 	if (n <= 1)
 		return 0;
 	if (tier == 0)
-		return picoseconds(inside_us(machine, op, n, (double)bytes));
+		return inside_us(machine, op, n, (double)bytes);
 	inside = members_inside(mesh, axes, machine->tiers[0].devices);
 	/* A ring through all members: those of a unit share its links. */
 	rate = machine->tiers[tier].gb_per_s * (double)inside;
-	if (machine->tiers[0].gb_per_s > 0 &&
-	    machine->tiers[0].gb_per_s < rate)
+	if (machine->tiers[0].gb_per_s > 0 && machine->tiers[0].gb_per_s < rate)
 		rate = machine->tiers[0].gb_per_s;
 	steps = (op == ST_OP_all_reduce ? 2 : 1) * (n / inside - 1);
-	outside = rate > 0 ? (double)bytes * bus_factor(op, n) / (rate * 1e3)
-			   : 0;
+	outside =
+		rate > 0 ? (double)bytes * bus_factor(op, n) / (rate * 1e3) : 0;
 	us = machine->tiers[tier].hop_us * (double)steps + outside;
 	if (inside > 1)
 		us += machine->tiers[0].hop_us * (double)(inside - 1);
 	us += find_form(machine, op, n) ? find_form(machine, op, n)->a_us : 0;
-	return picoseconds(us);
+	return us;
+}
+
+/* Of a group over several axes the slowest link counts. */
+static double
+speed_of(const struct st_machine *machine, unsigned axes)
+{
+	double least = 0;
+
+	for (unsigned i = 0; i < ST_MAX_AXES; i++) {
+		double speed = machine->axis_speed[i];
+
+		if (!(axes >> i & 1))
+			continue;
+		speed = speed > 0 ? speed : 1;
+		least = least == 0 || speed < least ? speed : least;
+	}
+	return least > 0 ? least : 1;
+}
+
+int64_t
+st_cost_collective(const struct st_machine *machine, const struct st_mesh *mesh,
+		   enum st_op op, unsigned axes, int64_t bytes)
+{
+	return picoseconds(collective_us(machine, mesh, op, axes, bytes) /
+			   speed_of(machine, axes));
+}
+
+int64_t
+st_cost_measured(const struct st_machine *machine, const struct st_module *m,
+		 const struct st_node *node)
+{
+	uint32_t name = m->values.at[node->first_result].name;
+
+	return name < machine->node_ps_count ? machine->node_ps[name] : 0;
 }
 
 int64_t
 st_cost_node(const struct st_machine *machine, const struct st_module *m,
 	     const struct st_node *node)
 {
+	int64_t measured = st_cost_measured(machine, m, node);
+
+	if (measured > 0)
+		return measured;
 	if (st_ops[node->op].cost == ST_COST_LINK)
 		return st_cost_collective(
 			machine, &m->mesh, node->op,

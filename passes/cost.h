@@ -27,6 +27,11 @@ int64_t st_cost_node(const struct st_machine *machine,
 		     const struct st_module *module,
 		     const struct st_node *node);
 
+/* What was measured of a node (machine->node_ps), or 0. */
+int64_t st_cost_measured(const struct st_machine *machine,
+			 const struct st_module *module,
+			 const struct st_node *node);
+
 /* What a collective moves, for models that group several into one launch:
  * bytes of the whole buffer. */
 int64_t st_cost_bytes(const struct st_module *module,

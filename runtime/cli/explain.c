@@ -8,7 +8,9 @@
 
 struct explain {
 	struct cli *cli;
-	const char *trace; /* file to write, or NULL */
+	const char *trace;  /* file to write, or NULL */
+	const char *whatif; /* changes of the machine, or NULL */
+	int64_t before;     /* step without them */
 	struct cli_prediction p;
 };
 
@@ -214,6 +216,11 @@ print_json(struct explain *e, struct st_buffer *out, int verdicts)
 	st_json_writer_init(&w, st_json_put_buffer, out);
 	st_json_begin_object(&w);
 	put_totals(&w, &e->p.x);
+	if (e->whatif) {
+		st_json_key(&w, "if");
+		st_json_string(&w, e->whatif);
+		put_us(&w, "step_us_without", e->before);
+	}
 	st_json_key(&w, "peak_bytes");
 	st_json_integer(&w, e->p.module->arena_bytes ? e->p.module->arena_bytes
 						     : e->p.x.peak);
@@ -244,6 +251,9 @@ prepare(struct explain *e)
 		ST_TRY(cli_check_output(cli, e->trace));
 	ST_TRY(cli_read(cli, cli->input, &text, &length));
 	ST_TRY(cli_predict(cli, &e->p, cli->input, text, length));
+	e->before = e->p.x.step;
+	if (e->whatif)
+		ST_TRY(cli_whatif(cli, &e->p, e->whatif));
 	if (!e->trace)
 		return ST_OK;
 	ST_TRY(st_trace_predict(e->p.module, e->p.entry, &e->p.x, &trace));
@@ -261,6 +271,9 @@ run(struct cli *cli, int argc, char **argv, const struct cli_usage *usage,
 		 "cost on this machine (that of the model, else laptop)"},
 		{"--entry", 0, CLI_TEXT, &e.p.entry_name, "NAME",
 		 "look at this entry (step)"},
+		{"--if", 0, CLI_TEXT, &e.whatif, "KNOB=2x",
+		 "the same order with compute, memory, latency, contention, "
+		 "link or link.AXIS changed"},
 		{"--trace", 0, CLI_TEXT, &e.trace, "FILE",
 		 "write the timeline as Chrome JSON"},
 		{.name = NULL},
@@ -286,6 +299,13 @@ run(struct cli *cli, int argc, char **argv, const struct cli_usage *usage,
 				 us(e.p.x.busy), us(e.p.x.contention),
 				 us(e.p.x.stalls), us(e.p.x.comm),
 				 us(e.p.x.bound), e.p.x.bound_by);
+	if (e.whatif && !cli->json)
+		st_buffer_printf(
+			&out, "if %s: %.1f us instead of %.1f, %+.1f%%\n",
+			e.whatif, us(e.p.x.step), us(e.before),
+			e.before ? 100.0 * (double)(e.p.x.step - e.before) /
+					   (double)e.before
+				 : 0.0);
 	return cli_write(cli, NULL, out.text, out.length);
 }
 

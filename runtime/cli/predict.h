@@ -20,6 +20,11 @@ struct cli_prediction {
 enum st_status cli_predict(struct cli *cli, struct cli_prediction *p,
 			   const char *path, const char *text, size_t length);
 
+/* Explains the same order again on a machine that is changed as the text
+ * says: "link.dp=2x,contention=0". */
+enum st_status cli_whatif(struct cli *cli, struct cli_prediction *p,
+			  const char *text);
+
 /* A trace that is the file's content, or the prediction of a plan or
  * model. */
 enum st_status cli_trace_of(struct cli *cli, struct cli_prediction *p,
