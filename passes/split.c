@@ -177,8 +177,7 @@ take_results(struct splitter *s, uint32_t n, const struct st_node *node,
 	for (uint32_t r = 0; r < node->results; r++) {
 		uint32_t value = node->first_result + r;
 		const struct st_type *type = st_value_type(s->in, value);
-		int f = factor_of_slot(mapping->result[r], type->factors,
-				       slot);
+		int f = factor_of_slot(mapping->result[r], type->factors, slot);
 
 		if (f == -2)
 			return block(s, n, "makes it twice");
@@ -375,10 +374,10 @@ write_piece(struct splitter *s, const struct st_node *node,
 	}
 	made = st_module_add_node(s->w.out, &fresh);
 	for (uint32_t r = 0; r < node->results; r++)
-		results[r] = made == ST_NONE
-				     ? 0
-				     : s->w.out->nodes.at[made].first_result +
-					       r;
+		results[r] =
+			made == ST_NONE
+				? 0
+				: s->w.out->nodes.at[made].first_result + r;
 }
 
 /* What the pieces sum over is added up. */
@@ -399,9 +398,8 @@ add_up(struct splitter *s, const struct st_node *node, uint32_t value,
 	};
 
 	made = st_module_add_node(s->w.out, &fresh);
-	s->w.map[value] = made == ST_NONE
-				  ? 0
-				  : s->w.out->nodes.at[made].first_result;
+	s->w.map[value] =
+		made == ST_NONE ? 0 : s->w.out->nodes.at[made].first_result;
 }
 
 static int
@@ -485,8 +483,8 @@ split_module(struct splitter *s, const struct st_module *in, int k,
 	s->factor = st_arena_array(in->arena, values, 1);
 	s->split = st_arena_array(in->arena, in->nodes.count + 1, 1);
 	s->piece = st_arena_array(in->arena, values, sizeof(uint32_t));
-	s->pieces = st_arena_array(in->arena, values * (size_t)k,
-				   sizeof(uint32_t));
+	s->pieces =
+		st_arena_array(in->arena, values * (size_t)k, sizeof(uint32_t));
 	if (in->arena->failed)
 		return st_error_memory(in->diag);
 	memset(s->factor, NOT_SPLIT, values);
@@ -602,6 +600,10 @@ st_pass_split(struct st_pass_context *cx, const struct st_module *in,
 		cx->skipped = "one piece was asked for";
 	if (strcmp(in->options[ST_OPTION_overlap].s, "none") == 0)
 		cx->skipped = "overlap is off";
+	else if (k == 0 && cx->machine->node_ps)
+		/* What was measured may not be weighed against the model. */
+		cx->skipped =
+			"a profile is of one program; state overlap.split";
 	else if (k != 1 && has_comm(in))
 		cx->skipped = NULL;
 	if (cx->skipped)

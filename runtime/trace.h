@@ -23,6 +23,7 @@ struct st_trace_event {
 	uint16_t op;   /* enum st_op */
 	uint8_t region; /* enum st_region */
 	uint8_t lane;
+	struct st_loc loc; /* in the file that it was read from */
 };
 
 struct st_trace {

@@ -265,6 +265,7 @@ take_event(struct reader *r, const struct raw *raw)
 	r->trace->at = e;
 	e += r->trace->count++;
 	memset(e, 0, sizeof(*e));
+	e->loc = raw->loc;
 	e->node = raw->node;
 	e->op = (uint16_t)op;
 	e->region = (uint8_t)region_of(raw->region);

@@ -1,6 +1,6 @@
 /* Options, files and messages of the subcommands. */
 
-#include "runtime/cli/cli.h"
+#include "runtime/cli/profile.h"
 
 #include "models/machine.h"
 #include "passes/cost.h"
@@ -32,9 +32,9 @@ find_models(struct cli *cli)
 	self[length > 0 ? length : 0] = '\0';
 	for (size_t i = 0; length > 0 && i < 3; i++) {
 		const char *slash = strrchr(self, '/');
-		const char *path = st_arena_printf(
-			&cli->arena, "%.*s%s", (int)(slash + 1 - self), self,
-			beside[i]);
+		const char *path = st_arena_printf(&cli->arena, "%.*s%s",
+						   (int)(slash + 1 - self),
+						   self, beside[i]);
 
 		if (path && access(path, X_OK) == 0)
 			search[n++] = path;
@@ -100,12 +100,17 @@ common_options(struct cli *cli)
 	static struct cli_option table[4];
 
 	table[0] = (struct cli_option){
-		"--set", 0, CLI_SETS, cli, "A.B=VALUE",
-		"set a key of the model, as often as wanted"};
-	table[1] = (struct cli_option){"--json", 0, CLI_FLAG, &cli->json, NULL,
-				       "print JSON"};
+		"--set",     0,
+		CLI_SETS,    cli,
+		"A.B=VALUE", "set a key of the model, as often as wanted"};
+	table[1] = (struct cli_option){"--json",   0,    CLI_FLAG,
+				       &cli->json, NULL, "print JSON"};
 	table[2] = (struct cli_option){
-		"--strict", 0, CLI_FLAG, &cli->strict, NULL,
+		"--strict",
+		0,
+		CLI_FLAG,
+		&cli->strict,
+		NULL,
 		"what was asked for and did not apply is exit code 1"};
 	table[3].name = NULL;
 	return table;
@@ -167,13 +172,11 @@ apply(struct cli *cli, const struct cli_option *o, const char *value)
 	case CLI_TEXT: *(const char **)o->target = value; return ST_OK;
 	case CLI_INT:
 		*(int64_t *)o->target = strtoll(value, &end, 10);
-		return *end || end == value || errno
-			       ? bad_value(cli, o, value)
-			       : ST_OK;
+		return *end || end == value || errno ? bad_value(cli, o, value)
+						     : ST_OK;
 	case CLI_FLOAT:
 		*(double *)o->target = strtod(value, &end);
-		return *end || end == value ? bad_value(cli, o, value)
-					    : ST_OK;
+		return *end || end == value ? bad_value(cli, o, value) : ST_OK;
 	case CLI_SETS:
 		if (cli->set_count == CLI_MOST_SETS)
 			return st_error(&cli->diag, ST_EUSAGE, st_no_loc(),
@@ -423,8 +426,7 @@ check_strict(struct cli *cli)
 
 enum st_status
 cli_load_text(struct cli *cli, const char *path, const char *text,
-	      size_t length, struct st_module **module,
-	      struct st_model **model)
+	      size_t length, struct st_module **module, struct st_model **model)
 {
 	struct st_model_source source = {.path = path,
 					 .text = text,
@@ -504,8 +506,7 @@ report_skipped(struct cli *cli, const struct st_pipeline *pipeline)
 					  r->skipped);
 		else
 			st_warn(&cli->diag, st_no_loc(),
-				"%s: applied nothing: %s", r->name,
-				r->skipped);
+				"%s: applied nothing: %s", r->name, r->skipped);
 	}
 	return status;
 }
@@ -545,11 +546,21 @@ check_names(struct cli *cli, const char *option, const char *names)
 	return ST_OK;
 }
 
+static enum st_status
+use_profile(struct cli *cli, struct cli_passes *p, struct cli_profile *profile)
+{
+	ST_TRY(cli_profile_read(cli, p->profile, profile));
+	p->costs.node_ps = profile->ps;
+	p->costs.node_ps_count = profile->count;
+	return ST_OK;
+}
+
 enum st_status
 cli_run_passes(struct cli *cli, struct cli_passes *p,
 	       const struct st_model *model, const struct st_module *in,
 	       struct st_module **out)
 {
+	struct cli_profile profile;
 	int named;
 
 	ST_TRY(check_names(cli, "--passes", p->passes));
@@ -571,7 +582,11 @@ cli_run_passes(struct cli *cli, struct cli_passes *p,
 		return st_error(&cli->diag, ST_EINPUT, st_no_loc(),
 				"--dump-dir %s: %s", p->dump_dir,
 				strerror(errno));
+	if (p->profile)
+		ST_TRY(use_profile(cli, p, &profile));
 	ST_TRY(st_pipeline_run(&p->pipeline, in, out));
+	if (p->profile)
+		ST_TRY(cli_profile_check(cli, &profile, *out));
 	ST_TRY(check_strict(cli));
 	return p->passes ? report_skipped(cli, &p->pipeline) : ST_OK;
 }

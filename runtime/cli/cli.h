@@ -102,6 +102,7 @@ enum st_status cli_write(struct cli *cli, const char *path, const char *text,
 struct cli_passes {
 	const char *passes, *stop_after, *dump_after, *dump_dir;
 	const char *machine;    /* name or path; NULL: that of the model */
+	const char *profile;    /* a trace, or NULL */
 	double memory_limit_gb; /* 0: that of a machine that was named */
 	struct st_machine costs;
 	struct st_pipeline pipeline;
@@ -118,6 +119,8 @@ struct cli_passes {
 	 "write the module behind each pass into this folder"},           \
 	{"--machine", 0, CLI_TEXT, &(p)->machine, "NAME",                 \
 	 "schedule for this machine (that of the model, else laptop)"},   \
+	{"--profile", 0, CLI_TEXT, &(p)->profile, "TRACE",                \
+	 "times of single nodes, before those of the machine"},           \
 	{"--memory-limit", 0, CLI_FLOAT, &(p)->memory_limit_gb, "GB",     \
 	 "of a rank, in 1e9 bytes (what a machine that was named has)"}
 /* model may be NULL. */

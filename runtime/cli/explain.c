@@ -271,6 +271,8 @@ run(struct cli *cli, int argc, char **argv, const struct cli_usage *usage,
 		 "cost on this machine (that of the model, else laptop)"},
 		{"--entry", 0, CLI_TEXT, &e.p.entry_name, "NAME",
 		 "look at this entry (step)"},
+		{"--profile", 0, CLI_TEXT, &e.p.profile, "TRACE",
+		 "times of single nodes, before those of the machine"},
 		{"--if", 0, CLI_TEXT, &e.whatif, "KNOB=2x",
 		 "the same order with compute, memory, latency, contention, "
 		 "link or link.AXIS changed"},

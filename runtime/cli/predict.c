@@ -8,7 +8,8 @@ enum st_status
 cli_predict(struct cli *cli, struct cli_prediction *p, const char *path,
 	    const char *text, size_t length)
 {
-	struct cli_passes passes = {.machine = p->machine_name};
+	struct cli_passes passes = {.machine = p->machine_name,
+				    .profile = p->profile};
 	const char *why = "", *name = p->entry_name ? p->entry_name : "step";
 	struct st_module *module;
 	struct st_model *model;

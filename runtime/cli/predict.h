@@ -10,6 +10,7 @@
 struct cli_prediction {
 	const char *machine_name; /* that was asked for, or NULL */
 	const char *entry_name;   /* "step" if NULL */
+	const char *profile;      /* a trace, or NULL */
 	struct st_machine machine;
 	const struct st_module *module;
 	const struct st_entry *entry;

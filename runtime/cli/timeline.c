@@ -56,6 +56,8 @@ run(struct timeline *t, int argc, char **argv)
 		 "laptop)"},
 		{"--entry", 0, CLI_TEXT, &t->prediction.entry_name, "NAME",
 		 "look at this entry of a plan (step)"},
+		{"--profile", 0, CLI_TEXT, &t->prediction.profile, "TRACE",
+		 "times of single nodes, before those of the machine"},
 		{"--from-us", 0, CLI_FLOAT, &t->from_us, "X",
 		 "begin the picture here (0)"},
 		{"--to-us", 0, CLI_FLOAT, &t->to_us, "X",

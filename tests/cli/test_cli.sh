@@ -63,7 +63,7 @@ expect 4 "$stretto" check $net --set parallelism.ep=2
 expect 2 "$stretto" compile $net --passes=grad,splat
 says "no pass is named 'splat'; did you mean 'split'?"
 expect 2 "$stretto" opt --passes=bogus models/nets/mlp.yaml
-says "no pass is named 'bogus'; --passes takes grad, partition, split, async"
+says "no pass is named 'bogus'; --passes takes grad, partition, split, bucket, async"
 expect 2 "$stretto" compile $net --dump-after=patrition
 says "did you mean 'partition'"
 expect 2 "$stretto" compile $net --stop-after=partitoin
@@ -105,7 +105,7 @@ done
 
 # The pipeline in pieces is the pipeline.
 "$stretto" compile $net --stop-after=grad 2>/dev/null |
-	"$stretto" opt - --passes=partition,split,async,schedule,memory >"$dir/pieces"
+	"$stretto" opt - --passes=partition,split,bucket,async,schedule,memory >"$dir/pieces"
 if cmp -s "$dir/pieces" "$dir/tiny-gpt.plan"; then
 	ok
 else
@@ -398,6 +398,51 @@ expect 4 "$stretto" compile $net --memory-limit 0.001
 says "the limit is 1000000 bytes"
 expect 0 "$stretto" compile $net --set overlap.policy=none --json
 if grep -q '"predicted_step_us":[0-9]' "$dir/out"; then ok; else bad "json"; fi
+
+
+# Knobs, traces, profiles and pictures.
+flat="--set parallelism.tp=1 --set parallelism.sequence_parallel=false
+	--set parallelism.dp_replicate=1 --set parallelism.dp_shard=2"
+# shellcheck disable=SC2086
+expect 0 "$stretto" compile $net $flat -o "$dir/flat.ir"
+expect 0 "$stretto" explain "$dir/flat.ir" --if link.dp_shard=2x
+if tail -n 1 "$dir/out" | grep -q '^if link.dp_shard=2x: .* instead of '
+then ok; else bad "no word on the knob"; fi
+expect 0 "$stretto" explain "$dir/flat.ir" --json --if contention=0,latency=2
+if grep -q '"step_us_without":[0-9]' "$dir/out"; then ok; else bad json; fi
+for knob in link.tp=2x speed=2x compute compute=0 compute=2y link=-1; do
+	expect 2 "$stretto" explain "$dir/flat.ir" --if $knob
+	says "$knob"
+done
+expect 0 "$stretto" sim "$dir/flat.ir" --trace "$dir/sim.json"
+expect 3 "$stretto" sim "$dir/flat.ir" --trace "$dir/none/sim.json"
+expect 0 "$stretto" timeline "$dir/sim.json" --ascii --width 40
+if grep -q '^comm dp_shard  [-#,.a-z]*  .* exposed$' "$dir/out"
+then ok; else bad "no lane"; fi
+expect 0 "$stretto" timeline "$dir/flat.ir" --from-us 10 --to-us 20
+expect 2 "$stretto" timeline "$dir/flat.ir" --from-us 20 --to-us 10
+expect 2 "$stretto" timeline "$dir/flat.ir" --width 3
+echo '{"traceEvents": []}' >"$dir/empty.json"
+expect 3 "$stretto" timeline "$dir/empty.json"
+expect 0 "$stretto" train "$dir/flat.ir" --data README.md --steps 2 \
+	--eval-batches 1 --trace "$dir/run.json" --json
+if grep -q '"exposed_comm_ms":[0-9]' "$dir/out"; then ok; else bad json; fi
+for rank in run run.1; do
+	expect 0 "$stretto" timeline "$dir/$rank.json"
+done
+expect 2 "$stretto" train "$dir/flat.ir" --data README.md --trace -
+# The plan by its own times is what was measured, but for what waits.
+expect 0 "$stretto" sim "$dir/flat.ir" --profile "$dir/run.json" --strict
+sed 's|"node": "h.0/|"node": "h.7/|' "$dir/run.json" >"$dir/other.json"
+expect 3 "$stretto" sim "$dir/flat.ir" --profile "$dir/other.json"
+says "other.json:[0-9]*: error: the plan has no node 'h.7/"
+grep -v '"node": "h.0/' "$dir/run.json" >"$dir/part.json"
+expect 0 "$stretto" sim "$dir/flat.ir" --profile "$dir/part.json"
+says 'nodes of the step are missing'
+expect 1 "$stretto" sim "$dir/flat.ir" --profile "$dir/part.json" --strict
+# shellcheck disable=SC2086
+expect 0 "$stretto" compile $net $flat --profile "$dir/run.json"
+says 'a profile is of one program'
 
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

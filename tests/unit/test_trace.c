@@ -14,11 +14,11 @@
  * dp      . . g g g g . . g g G G g g . . . . . .
  * tp      . . . . . r r r r . . . . . . . . . . .  (G: beside nothing) */
 static struct st_trace_event events[] = {
-	{"h.0/x", US(0), US(10), 0, ST_OP_matmul, ST_FORWARD, 0},
-	{"h.0/g", US(2), US(6), 4096, ST_OP_all_gather, ST_FORWARD, 1},
-	{"h.0/r", US(5), US(9), 64, ST_OP_reduce_scatter, ST_FORWARD, 2},
-	{"h.1/g", US(8), US(14), 4096, ST_OP_all_gather, ST_FORWARD, 1},
-	{"h.0/dx", US(12), US(20), 0, ST_OP_matmul, ST_BACKWARD, 0},
+	{"h.0/x", US(0), US(10), 0, ST_OP_matmul, ST_FORWARD, 0, {0}},
+	{"h.0/g", US(2), US(6), 4096, ST_OP_all_gather, ST_FORWARD, 1, {0}},
+	{"h.0/r", US(5), US(9), 64, ST_OP_reduce_scatter, ST_FORWARD, 2, {0}},
+	{"h.1/g", US(8), US(14), 4096, ST_OP_all_gather, ST_FORWARD, 1, {0}},
+	{"h.0/dx", US(12), US(20), 0, ST_OP_matmul, ST_BACKWARD, 0, {0}},
 };
 static const struct st_trace by_hand = {.kind = "predicted",
 					.machine = "a \"quoted\" one",
